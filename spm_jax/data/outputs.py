@@ -1,0 +1,290 @@
+"""What a tool returns, read from whatever documents it (method.md section 3).
+
+In this order of preference: a declared response schema, an example body, recorded responses, prose that lists fields.
+Output names are dotted leaf paths, lists dropped: ``order.customer.email``, ``items.price``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spm_jax.data.literals import read_literal
+from spm_jax.data.schema import Field
+
+MAX_DEPTH = 6  # levels of nesting that are followed
+MAX_FIELDS = 64  # outputs kept of a tool, shallow ones first
+MAX_NODES = 4000  # visited of one document; what lies beyond is ignored
+MAX_TEXT = 200_000  # characters of an example that are parsed
+MAX_RESPONSES = 8  # recorded responses that are merged
+
+_COMBINED = ("anyOf", "allOf", "oneOf")
+_SCHEMA_TYPES = frozenset("object array string number integer boolean null file any".split())
+_SCHEMA_MARKS = frozenset(("properties", "items", "$ref", "additionalProperties", "$schema", "patternProperties", *_COMBINED))
+_PLACEHOLDERS = frozenset(("key1", "key2", "value1", "value2"))  # what RapidAPI's form holds before anyone fills it in
+
+# The envelope of an answer that says only whether it worked. Without anything else in it the answer is no output.
+_ENVELOPE = frozenset(
+    "message messages error errors detail details msg info status code statuscode status_code success ok type title "
+    "description reason error_code errorcode error_message errormessage error_description exception path timestamp "
+    "statusmessage status_message fault hint url documentation_url instance traceid trace_id".split()
+)
+_FAILURE = re.compile(
+    r"error|not (?:found|subscribed|exist|supported|allowed|available|valid|authori[sz]ed|working|provided)|n't|invalid|"
+    r"missing|required|fail|exceeded|denied|unauthori[sz]ed|forbidden|unavailable|time[d]?[ -]?out|too many|quota|unable|"
+    r"cannot|can not|wrong|bad request|expired|must |blocked|disabled|deprecated|no longer|broke|incorrect|unexpected|"
+    r"please |unreachable|suspended",
+    re.IGNORECASE,
+)
+
+_JSON_TYPE = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _clean(name: Any) -> str:
+    """A usable field name of a document's key; dots and brackets would read as a path."""
+    name = name if isinstance(name, str) else str(name)
+    if not name.isascii():
+        name = name.encode("utf-8", "replace").decode("utf-8")
+    return re.sub(r"[\0.\[\]]+", "_", name).strip()[:200] if name.strip() else ""
+
+
+class _Leaves:
+    """Collects fields, first mention first, shallow before deep because the callers walk breadth first."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Field] = {}
+
+    def add(self, path: str, kind: str, description: str = "") -> None:
+        if path and path not in self.fields and len(self.fields) < MAX_FIELDS:
+            self.fields[path] = Field(path, kind, description)
+
+
+def _resolve(root: Mapping[str, Any], reference: Any) -> Any:
+    """What a local ``$ref`` (``#/$defs/Order``) points at, or None."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    node: Any = root
+    for part in reference[1:].strip("/").split("/") if reference.strip("#/") else ():
+        part = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, Mapping) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def _schema_kind(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((k for k in kind if k != "null"), "")
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_schema(document: Mapping[str, Any]) -> bool:
+    kind = document.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    typed = all(isinstance(k, str) and k.lower() in _SCHEMA_TYPES for k in kinds)
+    return bool(_SCHEMA_MARKS.intersection(document)) or typed
+
+
+def schema_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Leaf fields of a JSON schema: references resolved, recursion stopped, fields of all branches of a choice."""
+    leaves = _Leaves()
+    queue = deque([("", schema, 0, frozenset())])
+    for _ in range(MAX_NODES):
+        if not queue:
+            break
+        path, node, depth, seen = queue.popleft()
+        if not isinstance(node, Mapping):
+            leaves.add(path, node if isinstance(node, str) and node.lower() in _SCHEMA_TYPES else "")
+            continue
+        if "$ref" in node:
+            target = _resolve(schema, node["$ref"])
+            if isinstance(target, Mapping) and node["$ref"] not in seen:
+                queue.appendleft((path, target, depth, seen | {node["$ref"]}))
+            else:
+                leaves.add(path, "object")
+            continue
+        branches = [b for word in _COMBINED if isinstance(node.get(word), list) for b in node[word]]
+        queue.extendleft((path, branch, depth, seen) for branch in reversed(branches) if isinstance(branch, Mapping))
+        properties = node.get("properties")
+        items = node.get("items")
+        items = items[0] if isinstance(items, list) and items else items
+        extra = node.get("additionalProperties")
+        if isinstance(properties, Mapping) and properties and depth < MAX_DEPTH:
+            for name, child in properties.items():
+                queue.append((_join(path, _clean(name)), child, depth + 1, seen))
+        elif isinstance(items, Mapping) and items and depth < MAX_DEPTH:
+            queue.append((path, items, depth + 1, seen))
+        elif isinstance(extra, Mapping) and extra and depth < MAX_DEPTH:
+            queue.append((path, extra, depth + 1, seen))
+        elif not branches:
+            description = node.get("description")
+            leaves.add(path, _schema_kind(node), _text(description) if isinstance(description, str) else "")
+    return tuple(leaves.fields.values())
+
+
+def _text(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_data(name: Any) -> bool:
+    """Whether a key is a value (a date, a number, an address), which names nothing."""
+    if not isinstance(name, str):
+        return True
+    letters = sum(char.isalpha() for char in name[:200])
+    return letters * 2 < len(name[:200]) or "://" in name or "@" in name
+
+
+def value_fields(values: Iterable[Any]) -> tuple[Field, ...]:
+    """Leaf fields of example values, merged; an object whose keys are data (dates, numbers) counts as a list."""
+    leaves = _Leaves()
+    queue = deque(("", value, 0) for value in values)
+    for _ in range(MAX_NODES):
+        if not queue:
+            break
+        path, value, depth = queue.popleft()
+        if isinstance(value, Mapping) and value and depth < MAX_DEPTH:
+            names = list(value)[: 4 * MAX_FIELDS]
+            as_list = sum(map(_is_data, names)) * 2 > len(names)
+            for name in names[:3] if as_list else names:
+                queue.append((path if as_list else _join(path, _clean(name)), value[name], depth + 1))
+        elif isinstance(value, (list, tuple)) and value and depth < MAX_DEPTH:
+            queue.extend((path, item, depth + 1) for item in value[:3])
+        else:
+            leaves.add(path, _JSON_TYPE.get(type(value), ""))
+    return tuple(leaves.fields.values())
+
+
+def is_error(value: Any) -> bool:
+    """Whether an answer says that a call failed and holds nothing else: ``{"message": "You are not subscribed"}``."""
+    if isinstance(value, str):
+        return not value.strip() or bool(_FAILURE.search(value[:300]))
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(v, Mapping) and is_error(v) for v in value[:3])
+    if not isinstance(value, Mapping) or not value:
+        return False
+    names = {str(name).lower() for name in value}
+    if not names <= _ENVELOPE:
+        return False
+    if names <= {"message", "messages", "error", "errors", "detail", "msg", "info"}:
+        return True
+    for name, content in value.items():
+        name = str(name).lower()
+        if name.startswith(("error", "exception", "fault")) and content:
+            return True
+        if name in ("success", "ok") and content in (False, "false", 0):
+            return True
+        if isinstance(content, (int, str)) and str(content).isdigit() and 400 <= int(str(content)[:9]) < 600:
+            return True
+        if isinstance(content, (str, list, Mapping)) and _FAILURE.search(str(content)[:300]):
+            return True
+    return False
+
+
+def _only_errors(fields: tuple[Field, ...]) -> bool:
+    names = {f.name.lower() for f in fields}
+    return names <= {"message", "messages", "error", "errors", "detail", "msg"} or names <= _PLACEHOLDERS
+
+
+def _parse(document: Any) -> Any:
+    """A JSON value of a JSON value, JSON text or the repr of one; None where there is none."""
+    if not isinstance(document, str):
+        return document
+    text = document.strip()[:MAX_TEXT]
+    if not text or text[0] not in "{[":
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return read_literal(text)
+
+
+def _from_schema(schema: Any) -> tuple[Field, ...]:
+    schema = _parse(schema)
+    if isinstance(schema, list):
+        return _from_body(schema)
+    if not isinstance(schema, Mapping) or not schema:
+        return ()
+    if not _is_schema(schema):
+        return _from_body(schema)
+    fields = schema_fields(schema)
+    return () if _only_errors(fields) else fields
+
+
+def _from_body(body: Any) -> tuple[Field, ...]:
+    body = _parse(body)
+    if not isinstance(body, (Mapping, list)) or is_error(body):
+        return ()
+    fields = value_fields([body])
+    return () if _only_errors(fields) else fields
+
+
+def _from_responses(responses: Iterable[Any]) -> tuple[Field, ...]:
+    values: list[Any] = []
+    for response in responses:
+        value = _parse(response)
+        if isinstance(value, (Mapping, list)) and value and not is_error(value):
+            values.append(value)
+        if len(values) == MAX_RESPONSES:
+            break
+    fields = value_fields(values)
+    return () if _only_errors(fields) else fields
+
+
+_ANNOUNCED = re.compile(
+    r"\b(?:returns?|returned|returning|response|responses|outputs?|fields|contains?|includes?|including|provides?)\b[^.:;\n]{0,60}:"
+    r"[ \t]*\n?((?:[^.;\n]|\n[ \t]*[-*•])+)",
+    re.IGNORECASE,
+)
+_RETURNED = re.compile(r"\b(?:returns?|returning)\b ([^.:;\n()]+)", re.IGNORECASE)
+_END_OF_LIST = re.compile(r"\b(?:of|for|in|from|by|about|based|which|that|with|to|on|using|given|when|if|as|within|per|at)\b", re.I)
+_ARTICLE = re.compile(r"^(?:(?:the|a|an|all|its|their|current|both|only|you|list of)\s+)+", re.IGNORECASE)
+
+
+def _listed(text: str, at_least: int) -> list[str]:
+    """Names of a list in prose, or nothing where one item does not look like a name."""
+    items = [_ARTICLE.sub("", item.strip(" \t\"'`*•-")) for item in re.split(r",|\n|\band\b|&|\|", text)]
+    items = [item for item in items if item and item.lower() not in ("etc", "more", "others", "other")]
+    good = [i for i in items if len(i) <= 30 and len(i.split()) <= 3 and re.fullmatch(r"[^\W\d][\w \-/]*", i)]
+    return good if len(good) >= at_least and len(good) == len(items) else []
+
+
+def _from_prose(prose: str) -> tuple[Field, ...]:
+    for match in _ANNOUNCED.finditer(prose[:4000]):
+        names = _listed(match[1], 2)
+        if names:
+            return tuple(Field(name) for name in dict.fromkeys(names))[:MAX_FIELDS]
+    for match in _RETURNED.finditer(prose[:4000]):
+        names = _listed(_END_OF_LIST.split(match[1])[0], 3)
+        if names:
+            return tuple(Field(name) for name in dict.fromkeys(names))[:MAX_FIELDS]
+    return ()
+
+
+def infer_outputs(
+    schema: Any = None, body: Any = None, responses: Iterable[Any] = (), prose: str = ""
+) -> tuple[tuple[Field, ...], bool, str]:
+    """Outputs of a tool: ``(fields, known, source)``, source one of schema, body, responses, prose or ``""``.
+
+    ``schema`` is a JSON schema (or, as often in the wild, an example of the answer), ``body`` an example, ``responses``
+    recorded answers; each a JSON value or its text (JSON or a Python repr). Answers that only report a failure count as
+    nothing. Never raises on odd content: what cannot be read documents nothing.
+    """
+    fields = _from_schema(schema)
+    if fields:
+        return fields, True, "schema"
+    fields = _from_body(body)
+    if fields:
+        return fields, True, "body"
+    fields = _from_responses(responses)
+    if fields:
+        return fields, True, "responses"
+    fields = _from_prose(_text(prose))
+    return fields, bool(fields), "prose" if fields else ""
