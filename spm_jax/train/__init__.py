@@ -1,0 +1,1 @@
+"""Training: state, optimizer, devices, checkpoints, metrics file and the loop that survives being killed."""

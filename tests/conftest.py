@@ -1,0 +1,32 @@
+"""Four CPU devices, no silent rank promotion, and the public data where it lies beside the checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# The same examples every time, and no failure because another process had the processor.
+settings.register_profile(
+    "spm_jax", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("spm_jax")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder ``../shared/data`` of public data; without it the test skips, or fails in CI (where CI is set)."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not (folder / "README.md").exists():
+        reason = f"the public data is not at {folder.parent.parent.name}/shared/data beside the checkout"
+        if os.environ.get("CI"):
+            pytest.fail(f"{reason}; CI must run the tests that read it")
+        pytest.skip(reason)
+    return folder
