@@ -30,7 +30,13 @@ _PLACEHOLDERS = frozenset(("key1", "key2", "value1", "value2"))  # what RapidAPI
 _ENVELOPE = frozenset(
     "message messages error errors detail details msg info status code statuscode status_code success ok type title "
     "description reason error_code errorcode error_message errormessage error_description exception path timestamp "
-    "statusmessage status_message fault hint url documentation_url instance traceid trace_id".split()
+    "statusmessage status_message fault hint url documentation_url instance traceid trace_id err".split()
+)
+# What an answer wraps its content in. Wrapped content that is not spelled out documents nothing: 2,373 ToolBench APIs
+# declare just {get, parameters, errors, results, response}, a form that RapidAPI copied from one of its products.
+_WRAPPERS = _ENVELOPE | frozenset(
+    "data result results response responses items list get parameters payload body content meta pagination count total "
+    "page limit offset object value values".split()
 )
 _FAILURE = re.compile(
     r"error|not (?:found|subscribed|exist|supported|allowed|available|valid|authori[sz]ed|working|provided)|n't|invalid|"
@@ -142,8 +148,18 @@ def _is_data(name: Any) -> bool:
     return letters * 2 < len(name[:200]) or "://" in name or "@" in name
 
 
+def _is_table(children: list[Any]) -> bool:
+    """Whether an object is a table, its keys names of rows: rates of 20 currencies, the same record of each of 3 teams."""
+    if len(children) >= 20:
+        return all(isinstance(child, (int, float)) and not isinstance(child, bool) for child in children)
+    if len(children) < 3 or not all(isinstance(child, Mapping) and len(child) > 1 for child in children):
+        return False
+    names = [set(child) for child in children]
+    return 2 * len(set.intersection(*names)) > len(set.union(*names))
+
+
 def value_fields(values: Iterable[Any]) -> tuple[Field, ...]:
-    """Leaf fields of example values, merged; an object whose keys are data (dates, numbers) counts as a list."""
+    """Leaf fields of example values, merged; an object that is a table counts as a list of its rows."""
     leaves = _Leaves()
     queue = deque(("", value, 0) for value in values)
     for _ in range(MAX_NODES):
@@ -152,9 +168,9 @@ def value_fields(values: Iterable[Any]) -> tuple[Field, ...]:
         path, value, depth = queue.popleft()
         if isinstance(value, Mapping) and value and depth < MAX_DEPTH:
             names = list(value)[: 4 * MAX_FIELDS]
-            as_list = sum(map(_is_data, names)) * 2 > len(names)
-            for name in names[:3] if as_list else names:
-                queue.append((path if as_list else _join(path, _clean(name)), value[name], depth + 1))
+            table = _is_table([value[name] for name in names]) or sum(map(_is_data, names)) * 2 > len(names)
+            for name in names[:3] if table else names:
+                queue.append((path if table else _join(path, _clean(name)), value[name], depth + 1))
         elif isinstance(value, (list, tuple)) and value and depth < MAX_DEPTH:
             queue.extend((path, item, depth + 1) for item in value[:3])
         else:
@@ -188,9 +204,13 @@ def is_error(value: Any) -> bool:
     return False
 
 
-def _only_errors(fields: tuple[Field, ...]) -> bool:
+def _telling(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """``fields``, or nothing where they are a failure report, RapidAPI's form, or a wrapper of something unsaid."""
     names = {f.name.lower() for f in fields}
-    return names <= {"message", "messages", "error", "errors", "detail", "msg"} or names <= _PLACEHOLDERS
+    if names <= {"message", "messages", "error", "errors", "err", "detail", "msg"} or names <= _PLACEHOLDERS:
+        return ()
+    unsaid = any(f.type in ("object", "array", "") and f.name.lower() not in _ENVELOPE for f in fields)
+    return () if unsaid and names <= _WRAPPERS else fields
 
 
 def _parse(document: Any) -> Any:
@@ -213,17 +233,17 @@ def _from_schema(schema: Any) -> tuple[Field, ...]:
     if not isinstance(schema, Mapping) or not schema:
         return ()
     if not _is_schema(schema):
+        if all(isinstance(child, Mapping) and "type" in child and _is_schema(child) for child in schema.values()):
+            return _telling(schema_fields({"properties": schema}))  # the properties without their frame
         return _from_body(schema)
-    fields = schema_fields(schema)
-    return () if _only_errors(fields) else fields
+    return _telling(schema_fields(schema))
 
 
 def _from_body(body: Any) -> tuple[Field, ...]:
     body = _parse(body)
     if not isinstance(body, (Mapping, list)) or is_error(body):
         return ()
-    fields = value_fields([body])
-    return () if _only_errors(fields) else fields
+    return _telling(value_fields([body]))
 
 
 def _from_responses(responses: Iterable[Any]) -> tuple[Field, ...]:
@@ -234,12 +254,11 @@ def _from_responses(responses: Iterable[Any]) -> tuple[Field, ...]:
             values.append(value)
         if len(values) == MAX_RESPONSES:
             break
-    fields = value_fields(values)
-    return () if _only_errors(fields) else fields
+    return _telling(value_fields(values))
 
 
 _ANNOUNCED = re.compile(
-    r"\b(?:returns?|returned|returning|response|responses|outputs?|fields|contains?|includes?|including|provides?)\b[^.:;\n]{0,60}:"
+    r"\b(?:returns?|returned|returning|response (?:fields|contains|includes)|outputs?|output fields)\b[^.:;\n]{0,40}:"
     r"[ \t]*\n?((?:[^.;\n]|\n[ \t]*[-*•])+)",
     re.IGNORECASE,
 )
@@ -248,10 +267,15 @@ _END_OF_LIST = re.compile(r"\b(?:of|for|in|from|by|about|based|which|that|with|t
 _ARTICLE = re.compile(r"^(?:(?:the|a|an|all|its|their|current|both|only|you|list of)\s+)+", re.IGNORECASE)
 
 
+_NOT_A_NAME = re.compile(r"\b(?:how|are|is|can|like|including|more|will|you|or|if|has|have|be|options?)\b", re.IGNORECASE)
+
+
 def _listed(text: str, at_least: int) -> list[str]:
     """Names of a list in prose, or nothing where one item does not look like a name."""
     items = [_ARTICLE.sub("", item.strip(" \t\"'`*•-")) for item in re.split(r",|\n|\band\b|&|\|", text)]
     items = [item for item in items if item and item.lower() not in ("etc", "more", "others", "other")]
+    if any(_NOT_A_NAME.search(item) for item in items):
+        return []
     good = [i for i in items if len(i) <= 30 and len(i.split()) <= 3 and re.fullmatch(r"[^\W\d][\w \-/]*", i)]
     return good if len(good) >= at_least and len(good) == len(items) else []
 
