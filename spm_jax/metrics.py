@@ -7,9 +7,10 @@ nothing about a request (chain order with no fixed pair, ...) returns None and i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -201,10 +202,12 @@ def score_menu(
     visible: Collection[str],
     k: int = 32,
     frontier: Menu | None = None,
+    parts: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Every metric of one menu, by name; metrics that are undefined for this request are left out.
 
-    ``frontier`` (tool ids, any order) adds "frontier_chain@<its length>". Raises DataError for an empty chain, for a
+    ``frontier`` (tool ids, any order) adds "frontier_chain@<its length>". ``parts`` maps a name such as "cold" to bool
+    [T] and adds "tool_recall_cold@k", the recall over those gold tools alone, where there are any. Raises DataError for an empty chain, for a
     tool that stands twice and for one outside the library.
     """
     if not len(gold):
@@ -226,6 +229,8 @@ def score_menu(
         "producer_violations": producer_violations(menu, gold, fixed, schemas),
         "path_replay": path_replay(menu, gold, fixed, schemas, visible),
     }
+    for name, members in parts.items():
+        scores[f"tool_recall_{name}@{k}"] = tool_recall(menu, [g for g, member in zip(gold, members) if member], k)
     if frontier is not None:
         scores[f"frontier_chain@{len(frontier)}"] = complete_chain(frontier, gold, len(frontier))
     return {name: value for name, value in scores.items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,6 +40,13 @@ def binomial_two_sided(successes: int, trials: int) -> float:
     return min(1.0, 2.0 * math.exp(top) * math.fsum(math.exp(x - top) for x in logs))
 
 
+@lru_cache(maxsize=16)  # a table asks for the same few group counts hundreds of times
+def _draws(groups: int, samples: int, seed: int) -> np.ndarray:
+    """float64 [samples, groups]: how often each group is drawn in each sample; a row sums to ``groups``."""
+    drawn = np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), size=samples)
+    return drawn.astype(np.float64)
+
+
 def group_interval(
     values: Sequence[float] | np.ndarray,
     groups: Sequence[str],
@@ -62,8 +70,7 @@ def group_interval(
     names, member = np.unique(np.asarray(groups, str), return_inverse=True)
     sums = np.bincount(member, data, len(names))
     counts = np.bincount(member, minlength=len(names)).astype(np.float64)
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=samples).astype(np.float64)
+    weights = _draws(len(names), samples, seed)
     means = (weights @ sums) / (weights @ counts)
     tail = (1 - level) / 2
     low, high = np.quantile(means, (tail, 1 - tail))

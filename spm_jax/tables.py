@@ -1,0 +1,193 @@
+"""Result tables: the JSON that results are committed as, and its Markdown form (evaluation.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spm_jax.data.schema import DataError, write_atomic
+from spm_jax.stats import group_interval, mcnemar
+
+LENGTHS = (("2", 2, 2), ("3-4", 3, 4), ("5-6", 5, 6), (">=7", 7, 1 << 30))  # name, smallest, largest chain
+LOWER_IS_BETTER = frozenset({"producer_violations"})
+PACKAGES = ("spm_jax", "numpy", "jax", "flax", "optax", "bm25s")
+
+Metrics = dict[str, dict[str, float]]
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a table needs to know about one test request besides its scores."""
+
+    group: str
+    length: int  # T, gold calls without repeats
+    cold: int  # gold tools that no training path of the fold used
+
+
+def cold_tools(gold: Sequence[Collection[int]], used: Collection[int]) -> np.ndarray:
+    """bool [T]: gold tools of which no listing is among ``used``, the tools that training paths called."""
+    return np.array([not any(tool in used for tool in tools) for tools in gold], bool)
+
+
+def summarise(scores: Sequence[Mapping[str, float]], groups: Sequence[str], seed: int = 0) -> Metrics:
+    """{metric: {"mean", "low", "high", "n"}} with 95 % group-bootstrap intervals.
+
+    n is the number of requests for which the metric is defined; a metric that none defines is left out.
+    """
+    names = list(dict.fromkeys(name for score in scores for name in score))
+    summary: Metrics = {}
+    for name in names:
+        rows = [row for row, score in enumerate(scores) if name in score]
+        mean, low, high = group_interval([scores[r][name] for r in rows], [groups[r] for r in rows], seed=seed)
+        summary[name] = {"mean": mean, "low": low, "high": high, "n": len(rows)}
+    return summary
+
+
+def make_table(
+    cases: Sequence[Case],
+    results: Mapping[str, Sequence[Mapping[str, float]]],
+    meta: Mapping[str, Any],
+    test_metric: str = "complete_chain@32",
+) -> Table:
+    """The result JSON {"meta": .., "rows": [..]}; ``results`` maps a row's name to ``score_menu`` of each case, in order.
+
+    A row holds "metrics", "by_length" (chains of 2, 3-4, 5-6, >= 7), "warm" (chains whose every tool training used),
+    "cold" (the other chains) and, from the second row on, "mcnemar" of the first row against it on ``test_metric``.
+    Raises DataError where a row does not score every case, or not on ``test_metric``.
+    """
+    first = next(iter(results), None)
+    if first is None or not cases:
+        raise DataError("result table: needs at least one row and one request")
+    strata = {name: [low <= case.length <= high for case in cases] for name, low, high in LENGTHS}
+    warm = [case.cold == 0 for case in cases]
+    rows = []
+    for name, scores in results.items():
+        if len(scores) != len(cases):
+            raise DataError(f"result table: row {name!r} scores {len(scores)} requests of {len(cases)}")
+        if any(test_metric not in score for score in scores):
+            raise DataError(f"result table: row {name!r} lacks {test_metric!r} for some request")
+
+        def part(kept: Sequence[bool]) -> Metrics:
+            rows_kept = [r for r, keep in enumerate(kept) if keep]
+            return summarise([scores[r] for r in rows_kept], [cases[r].group for r in rows_kept])
+
+        row: dict[str, Any] = {
+            "name": name,
+            "metrics": part([True] * len(cases)),
+            "by_length": {stratum: part(kept) for stratum, kept in strata.items() if any(kept)},
+            "warm": part(warm),
+            "cold": part([not keep for keep in warm]),
+        }
+        if name != first:
+            outcome = ([score[test_metric] for score in results[first]], [score[test_metric] for score in scores])
+            row["mcnemar"] = {"metric": test_metric, "first": first, **mcnemar(*outcome)}
+        rows.append(row)
+    counted = {"requests": len(cases), "groups": len({case.group for case in cases})}
+    return {"meta": {**meta, **counted}, "rows": rows}
+
+
+def make_meta(*, tools: int, folds: int, seeds: Sequence[int], command: str, **extra: Any) -> dict[str, Any]:
+    """The "meta" object: N, folds, seeds, command, versions of the packages that decide a result, and the machine."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    machine = {"cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()}
+    known = {"N": tools, "folds": folds, "seeds": list(seeds), "command": command}
+    return {**known, "versions": versions, "machine": {**machine, "architecture": platform.machine()}, **extra}
+
+
+def write_table(path: str | os.PathLike, table: Table) -> None:
+    """Write the JSON atomically, keys in the table's own order, numbers rounded to 6 digits after the point."""
+    write_atomic(path, [json.dumps(_rounded(table), ensure_ascii=False, indent=1, allow_nan=False)])
+
+
+def read_table(path: str | os.PathLike) -> Table:
+    """Read a table that write_table wrote. Raises DataError for a file that is no such table."""
+    try:
+        table = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as a result table ({error})") from None
+    if not isinstance(table, dict) or not {"meta", "rows"} <= table.keys():
+        raise DataError(f"{path}: a result table is an object with 'meta' and 'rows'")
+    return table
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    # A p-value far below 1e-6 must not become 0, so small numbers keep six significant digits.
+    return (round(value, 6) if abs(value) >= 1e-3 else float(f"{value:.6g}")) if isinstance(value, float) else value
+
+
+# --- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] = ("complete_chain@32",)) -> str:
+    """The table as Markdown: all requests, then complete chain by path length and for warm and cold chains.
+
+    ``metrics`` picks the columns (default: those of the first row); those in ``spread`` show their interval. The best
+    mean of a column is bold. A dash stands where a metric is undefined.
+    """
+    rows = table["rows"]
+    columns = list(metrics) or list(rows[0]["metrics"])
+    chain = rows[1]["mcnemar"]["metric"] if len(rows) > 1 else "complete_chain@32"
+    meta = table["meta"]
+    facts = f"N = {meta.get('N', '-')}, {meta['requests']} requests in {meta['groups']} groups"
+    facts += f", folds: {meta.get('folds', '-')}, seeds: {', '.join(map(str, meta.get('seeds', [])))}"
+    main = {row["name"]: [row["metrics"].get(column) for column in columns] for row in rows}
+    strata = [name for name, _, _ in LENGTHS if any(name in row["by_length"] for row in rows)]
+    parts = {
+        row["name"]: [row["by_length"].get(s, {}).get(chain) for s in strata] + [row[s].get(chain) for s in ("warm", "cold")]
+        for row in rows
+    }
+    counts = [cell["n"] if cell else 0 for cell in next(iter(parts.values()))]
+    heads = [f"{s} (n={n})" for s, n in zip([*(f"T {s}" for s in strata), "all warm", "some cold"], counts)]
+    p_values = {row["name"]: f"{row['mcnemar']['p']:.2g}" if "mcnemar" in row else "" for row in rows}
+    return "\n".join(
+        [
+            facts + ".",
+            "",
+            *_grid(columns, main, spread, p_values),
+            "",
+            f"{chain} by path length, and for chains whose every tool training used (warm) or not (cold):",
+            "",
+            *_grid(heads, parts, ()),
+            "",
+        ]
+    )
+
+
+def _grid(
+    columns: Sequence[str],
+    cells: Mapping[str, Sequence[dict[str, float] | None]],
+    spread: Collection[str],
+    p_values: Mapping[str, str] | None = None,
+) -> list[str]:
+    best = []
+    for position, column in enumerate(columns):
+        means = [round(row[position]["mean"], 3) for row in cells.values() if row[position]]
+        best.append((min if column in LOWER_IS_BETTER else max)(means) if means else None)
+    last = ["p (McNemar)"] if p_values else []
+    lines = ["| " + " | ".join(["", *columns, *last]) + " |", "|" + "---|" * (1 + len(columns) + len(last))]
+    for name, row in cells.items():
+        shown = []
+        for column, cell, top in zip(columns, row, best):
+            text = f"{cell['mean']:.3f}" if cell else "-"
+            text = f"**{text}**" if cell and round(cell["mean"], 3) == top else text
+            shown.append(f"{text} [{cell['low']:.3f}, {cell['high']:.3f}]" if cell and column in spread else text)
+        lines.append("| " + " | ".join([name, *shown, *([p_values[name]] if p_values else [])]) + " |")
+    return lines
