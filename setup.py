@@ -30,7 +30,6 @@ setup(
     extras_require={"test": ["pytest>=8.3", "hypothesis>=6.100", "scipy>=1.14"]},
     entry_points={"console_scripts": ["spm = spm_jax.cli:main"]},
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
