@@ -9,7 +9,7 @@ import numpy as np
 from spm_jax.baselines.lexical import build_postings, library_postings
 from spm_jax.baselines.scored import Scored, top
 from spm_jax.data.schema import Library, Request
-from spm_jax.text.documents import tokenize
+from spm_jax.text.documents import content_words
 
 NEIGHBOURS = 20
 
@@ -28,7 +28,7 @@ def fit_knn(library: Library, train_requests: Sequence[Request], seed: int = 0) 
     against retrieval of whole demonstrations: a neighbour's tools are taken without their order.
     """
     gold = [library.gold(request) for request in train_requests]
-    postings = build_postings([tokenize(request.text) for request in train_requests])
+    postings = build_postings([content_words(request.text) for request in train_requests])
 
     def score(request: Request) -> np.ndarray:
         total = 1e-3 * unit(library_postings(library).scores(request.text).astype(np.float64))
