@@ -1,0 +1,66 @@
+"""BM25 as flat arrays, so that lexical search is part of the compiled program (method.md section 4).
+
+Postings are stored word after word, each list by falling impact. The program gathers a slice of at most ``LONGEST``
+postings a word and adds them up over the library; a longer list (a word that most tools share, which tells little)
+is cut to its best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from spm_jax.text.vocabulary import Vocabulary
+
+K1, B = 1.5, 0.75  # BM25's usual constants
+LONGEST = 4096
+
+
+@struct.dataclass
+class Postings:
+    """A weighted sparse matrix from words (or keys) to tools. ``longest`` bounds every list and is static."""
+
+    start: jax.Array  # int32 [words]
+    length: jax.Array  # int32 [words]
+    tool: jax.Array  # int32 [P]
+    weight: jax.Array  # float32 [P]
+    longest: int = struct.field(pytree_node=False)
+
+
+def make_postings(word: np.ndarray, tool: np.ndarray, weight: np.ndarray, words: int, longest: int) -> Postings:
+    """Postings from entries [P], any order. Lists are sorted by falling weight, ties by tool id, and cut to ``longest``."""
+    order = np.lexsort((tool, -weight, word))
+    word, tool, weight = word[order], tool[order], weight[order]
+    length = np.bincount(word, minlength=words)
+    first = np.cumsum(length) - length
+    kept = np.arange(len(word)) - first[word] < longest
+    length = np.minimum(length, longest)
+    return Postings(
+        start=(np.cumsum(length) - length).astype(np.int32),
+        length=length.astype(np.int32),
+        tool=tool[kept].astype(np.int32),
+        weight=weight[kept].astype(np.float32),
+        longest=int(min(longest, max(1, length.max(initial=1)))),
+    )
+
+
+def bm25_postings(words: Sequence[Sequence[str]], vocabulary: Vocabulary, longest: int = LONGEST) -> Postings:
+    """BM25 impacts (Lucene's form, as in bm25s) of N tokenised documents."""
+    counts = vocabulary.count(words)
+    size = counts.sums(counts.count)
+    norm = 1 - B + B * size / max(size.mean(), 1e-9)
+    impact = vocabulary.idf[counts.word] * counts.count / (counts.count + K1 * norm[counts.row])
+    return make_postings(counts.word, counts.row, impact, len(vocabulary), longest)
+
+
+def gather_scores(postings: Postings, ids: jax.Array, weight: jax.Array, size: int) -> jax.Array:
+    """float32 [size]: the sum over ``ids`` [W] (-1 = none) of ``weight`` [W] times the posting's weight, by tool."""
+    slot = jnp.arange(postings.longest)
+    used = (ids[:, None] >= 0) & (slot[None, :] < postings.length[ids][:, None])  # [W, longest]
+    place = jnp.where(used, postings.start[ids][:, None] + slot[None, :], 0)
+    tool = jnp.where(used, postings.tool[place], size)  # out of range: dropped
+    return jnp.zeros(size, jnp.float32).at[tool].add(weight[:, None] * postings.weight[place], mode="drop")
