@@ -23,7 +23,7 @@ endif
 
 $(STAMP): setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; \
-	  v >= (3, 11) or sys.exit("spm_jax needs Python >= 3.11, and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % v[:2])' \
+	  v >= (3, 11) or sys.exit("spm_jax needs Python >= 3.11, and $(PYTHON) is %d.%d" % v[:2])' \
 	  || { echo "Cannot use '$(PYTHON)'. Name a Python >= 3.11: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@rm -f $(STAMP)
 	@echo "Setting up $(VENV) ($$($(PYTHON) --version)); the first time takes a minute or two ..."

@@ -257,7 +257,7 @@ def restore(root: str | os.PathLike, target: Any, sharding: jax.sharding.Shardin
         try:
             bundle = load_bundle(Path(root) / str(step))
         except DamagedError as error:
-            warnings.warn(f"{error}; passed over for the one before", CheckpointWarning, stacklevel=2)
+            warnings.warn(f"{error}; passed over", CheckpointWarning, stacklevel=2)
             continue
         return Restored(fill(target, bundle.arrays, f"{root}/{step}", sharding), step, bundle.meta)
     return None
