@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from spm_jax.data.schema import Field, Library, Tool
-from spm_jax.data.synthetic_vocabulary import DOMAINS, SEGMENTS, Domain, Operation, operations, pick, provider_name
+from spm_jax.data.synthetic_vocabulary import DOMAINS, PITCHES, SEGMENTS, Domain, Operation, operations, pick, provider_name
 
 TOOLS_A_MARKET = 250
-OUTPUTS_KNOWN = 0.36  # share of tools whose documentation says what they return
-ALL_OPTIONAL = 0.10  # share of tools whose documentation calls every input optional, used or not
+OUTPUTS_KNOWN = 0.27  # share of tools whose documentation says what they return
+ALL_OPTIONAL = 0.3  # share of tools whose documentation calls every input optional, used or not
 ASKING_WORDS = 0.25  # share of documents that also carry an asking phrase: decoys that resemble requests
+PITCHES_A_FAMILY = 3
 MIRRORED = 0.03  # share of families listed a second time under another category, tool for tool
 
 
@@ -95,9 +96,9 @@ def _fields(operation: Operation, style: Style, loose: bool) -> tuple[tuple[Fiel
 def _describe(rng: np.random.Generator, operation: Operation, style: Style, market: Market) -> str:
     text = operation.documents[(style.wording + int(rng.random() * 1.3)) % len(operation.documents)]
     if rng.random() < 0.35:
-        text += f" in the {market.segment} {pick(rng, market.domain.words)} catalogue"
+        text += f" in the {market.segment} {pick(rng, market.domain.words)} section"
     if rng.random() < ASKING_WORDS:
-        text += f", for example to {pick(rng, operation.asking)}"
+        text += f', say: "{pick(rng, operation.asking)}"'
     return text + "."
 
 
@@ -122,6 +123,7 @@ def _add_family(rng: np.random.Generator, catalogue: Catalogue, market: int, roo
         listings.append((f"hub/{provider}_{where.segment.replace(' ', '_')}".lower(), len(catalogue.tools)))
     words = " ".join(pick(rng, where.domain.words) for _ in range(3))
     about = f"{provider}: {where.segment} {words} for {' and '.join(sorted(nouns))}.".replace("_", " ")
+    about = " ".join([about, *(pick(rng, PITCHES).format(w=pick(rng, where.domain.words)) for _ in range(PITCHES_A_FAMILY))])
     made: dict[str, Tool] = {}
     kept = []
     for index in sorted(chosen):
@@ -159,7 +161,7 @@ def _segment(number: int) -> str:
 def make_catalogue(rng: np.random.Generator, n_tools: int) -> Catalogue:
     """``n_tools`` tools in markets of about 250; equal seeds give equal tools."""
     n_markets = max(1, round(n_tools / TOOLS_A_MARKET), min(len(DOMAINS), n_tools // 50))
-    markets = [Market(DOMAINS[m % len(DOMAINS)], _segment(m // len(DOMAINS))) for m in range(n_markets)]
+    markets = [Market(DOMAINS[m % len(DOMAINS)], _segment(m)) for m in range(n_markets)]
     catalogue = Catalogue(tuple(markets))
     for market in range(n_markets):
         end = n_tools * (market + 1) // n_markets

@@ -9,30 +9,40 @@ import numpy as np
 from spm_jax.data.schema import Call, DataError, Request, Trajectory
 from spm_jax.data.synthetic_library import Catalogue
 from spm_jax.data.synthetic_vocabulary import (
-    ASKABLE, GIVEN, GOALS, NAMED, OPENINGS, STEPS, TARGETS, TERMINALS, VALUE_KINDS, make_value, pick,
+    ASKABLE, GIVEN, GOALS, NAMED, OPENINGS, STEPS, TARGETS, TERMINALS, VALUE_KINDS, WISHES, make_value, pick,
 )  # fmt: skip
 
 PARAPHRASES = 5
-GROUPS_A_MARKET = 15
+GROUPS_A_MARKET = 30
 LENGTHS = np.arange(2, 11)
-LENGTH_SHARES = np.array([0.02, 0.12, 0.12, 0.15, 0.15, 0.15, 0.14, 0.08, 0.07])
-POOL = 24  # tools of a market that its users return to
-NOVEL_SHARES = (0.62, 0.17, 0.11, 0.06, 0.04)  # chance of 0, 1, 2, ... tools that no other group uses
-AFFINITY = 1.6  # spread of the log-preference for one successor over another: higher repeats more pairs
-SAME_FAMILY = 3.0  # how much likelier a successor of the same product is
+LENGTH_SHARES = np.array([0.02, 0.14, 0.14, 0.15, 0.15, 0.14, 0.13, 0.07, 0.06])
+POOL = 36  # tools of a market that its users return to
+NOVEL_SHARES = (0.65, 0.10, 0.09, 0.09, 0.07)  # chance of 0, 1, 2, ... tools that no other group uses
+EVENNESS = 0.6  # the higher, the fewer pool tools are hardly ever used
+CONCENTRATION = 18.0  # how much a pool prefers further tools of the products that it has
+NOVEL_NEAR = 0.95  # share of novel tools that come from a product the chain uses, where one has a tool left
+NO_INPUT_LIKED = 0.17  # chance that a tool without required inputs is considered for the pool
+UNDOCUMENTED_LIKED = 0.2  # the same for one whose outputs are not documented
+AFFINITY = 3.2  # spread of the log-preference for one successor over another: higher repeats more pairs
+SAME_FAMILY = 25.0  # how much likelier a successor of the same product is
 EXPLICIT_STATE = 0.4  # share of requests whose values come as state, not in the text
-SILENT_BRIDGE = 0.55  # share of bridges that the text does not mention at all
+SILENT_BRIDGE = 0.66  # share of bridges that the text does not mention at all
+SILENT_NOVEL = 0.5  # the same for a tool that no other group uses: the unusual has to be said
 DOCUMENT_WORDS = 0.25  # share of mentioned bridges and entries that are spoken of in the words of the documents
-TARGET_NAMED = 0.8  # share of requests that name the target in the words of the documents
-PROVIDER_NAMED = 0.12  # chance that a product of the chain is named
-SEGMENT_NAMED = 0.6
+NOVEL_DOCUMENT_WORDS = 0.35  # the same for tools that no other group uses
+TARGET_NAMED = 0.75  # share of requests that name the target in the words of the documents
+# In a large library people have to say more precisely what they mean: (share at 2,000 tools, share at 16,000).
+PROVIDER_NAMED = (0.15, 0.36)  # chance that a product of the chain is named
+NOVEL_PROVIDER_NAMED = (0.2, 0.4)  # the same where the chain uses a tool of it that no other group uses
+SEGMENT_NAMED = (0.6, 1.0)  # chance that the request names its market's segment
 
 
 class Chain(NamedTuple):
-    """A group's call sequence: tool ids in order, and the keys that a request must show for it to run."""
+    """A group's call sequence: tool ids in order, the keys a request must show for it to run, the tools only it uses."""
 
     tools: tuple[int, ...]
     visible: tuple[str, ...]
+    novel: frozenset[int]
 
 
 def _pool(rng: np.random.Generator, catalogue: Catalogue, members: np.ndarray) -> list[int]:
@@ -45,13 +55,16 @@ def _pool(rng: np.random.Generator, catalogue: Catalogue, members: np.ndarray) -
     made: set[str] = set(ASKABLE)
     waiting = [i for f in rng.permutation(len(families)) for i in by_family[families[f]]]
     done: set[tuple] = set()
-    while len(pool) < POOL:  # a tool joins when others make what it needs; one listing of each operation is enough
+    stale = 0
+    while len(pool) < POOL and stale < 20:  # a tool joins when others make what it needs; one listing of each operation is enough
         ready = [i for i in waiting if set(catalogue.operation[i].needs) <= made]
-        ready = [i for i in ready if catalogue.operation[i].kind not in ("kinds", "top") or rng.random() < 0.5]
-        fresh = [i for i in ready if (catalogue.operation[i].kind, catalogue.operation[i].entity) not in done]
+        fresh = [i for i in ready if catalogue.tools[i].required or rng.random() < NO_INPUT_LIKED]
+        fresh = [i for i in fresh if catalogue.tools[i].outputs_known or rng.random() < UNDOCUMENTED_LIKED]
+        fresh = [i for i in fresh or ready if (catalogue.operation[i].kind, catalogue.operation[i].entity) not in done]
         if not fresh:
-            break
-        chosen = fresh[int(len(fresh) * rng.random() ** 3)]
+            stale += 1
+            continue
+        chosen = fresh[int(len(fresh) * rng.random() ** CONCENTRATION)]
         operation = catalogue.operation[chosen]
         pool.append(chosen)
         waiting.remove(chosen)
@@ -68,7 +81,7 @@ class _Walker:
         self.pool = _pool(rng, catalogue, members)
         twins = set(catalogue.mirror.values())
         self.unused = [int(i) for i in members if int(i) not in set(self.pool) | twins]
-        self.popularity = rng.exponential(size=len(self.pool)) + 0.3
+        self.popularity = rng.exponential(size=len(self.pool)) + EVENNESS
         self.affinity = np.exp(AFFINITY * rng.standard_normal((len(self.pool) + 1, len(self.pool))))
         self.place = {tool: n for n, tool in enumerate(self.pool)}
         self.drawn: set[tuple[int, ...]] = set()
@@ -107,7 +120,7 @@ class _Walker:
         rng, catalogue = self.rng, self.catalogue
         length = int(rng.choice(LENGTHS, p=LENGTH_SHARES / LENGTH_SHARES.sum()))
         n_novel = int(rng.choice(len(NOVEL_SHARES), p=np.array(NOVEL_SHARES) / sum(NOVEL_SHARES)))
-        novel_at = set(rng.permutation(length)[:n_novel].tolist())
+        novel_at = set((1 + rng.permutation(length - 1))[:n_novel].tolist())
         chain: list[int] = []
         made: set[str] = set()
         seen: set[str] = set()
@@ -115,7 +128,7 @@ class _Walker:
             last = step == length - 1
             options, bias = self.pool, self.popularity
             if step in novel_at and self.unused:
-                near = {catalogue.family[i] for i in chain} if rng.random() < 0.84 else set()
+                near = {catalogue.family[i] for i in chain} if rng.random() < NOVEL_NEAR else set()
                 options = [i for i in self.unused if catalogue.family[i] in near] or self.unused
                 bias = np.ones(len(options))
             elif chain:
@@ -129,35 +142,46 @@ class _Walker:
             seen |= {key for key in operation.needs if key not in made}
             made |= set(operation.makes)
             chain.append(tool)
-        return Chain(tuple(chain), tuple(sorted(seen)))
+        return Chain(tuple(chain), tuple(sorted(seen)), frozenset(chain) - set(self.pool))
 
 
-def _mention(rng: np.random.Generator, catalogue: Catalogue, tool: int, documented: float) -> str:
+def _share(ends: tuple[float, float], catalogue: Catalogue) -> float:
+    """A share between its values at 2,000 and at 16,000 tools, linear in the logarithm of the size."""
+    return float(np.interp(np.log(len(catalogue.tools)), np.log([2_000, 16_000]), ends))
+
+
+def _mention(
+    rng: np.random.Generator, catalogue: Catalogue, tool: int, documented: float, named: tuple[str, ...], asked: tuple[str, ...]
+) -> str:
+    """A sentence on one step: in the words of the documents (then from ``named``) or in spoken ones (from ``asked``)."""
     operation = catalogue.operation[tool]
-    phrases = operation.documents if rng.random() < documented else operation.asking
+    phrases, forms = (operation.documents, named) if rng.random() < documented else (operation.asking, asked)
     phrase = pick(rng, phrases)
-    return phrase[0].lower() + phrase[1:]
+    return pick(rng, forms).format(x=phrase[0].lower() + phrase[1:])
 
 
 def _text(rng: np.random.Generator, catalogue: Catalogue, chain: Chain, values: dict[str, str], shown: bool) -> str:
     """One paraphrase: opening, target first, some of the other steps, the values where they are not explicit state."""
     market = catalogue.markets[catalogue.market[chain.tools[0]]]
     topic = pick(rng, market.domain.words)
-    if rng.random() < SEGMENT_NAMED:
+    if rng.random() < _share(SEGMENT_NAMED, catalogue):
         topic = f"{market.segment} {topic}"
     target = len(chain.tools) - 1
     if catalogue.operation[chain.tools[target]].kind in TERMINALS and target > 0:
         target -= 1
-    parts = [pick(rng, GOALS).format(x=_mention(rng, catalogue, chain.tools[target], TARGET_NAMED))]
+    parts = [_mention(rng, catalogue, chain.tools[target], TARGET_NAMED, GOALS, WISHES)]
     for place, tool in enumerate(chain.tools):
-        spoken = place in (0, len(chain.tools) - 1) or rng.random() >= SILENT_BRIDGE
+        novel = tool in chain.novel
+        spoken = place in (0, len(chain.tools) - 1) or rng.random() >= (SILENT_NOVEL if novel else SILENT_BRIDGE)
         if place != target and spoken:
-            parts.append(pick(rng, STEPS).format(x=_mention(rng, catalogue, tool, DOCUMENT_WORDS)))
+            documented = NOVEL_DOCUMENT_WORDS if novel else DOCUMENT_WORDS
+            parts.append(_mention(rng, catalogue, tool, documented, STEPS, STEPS))
     if shown:
         for key, value in values.items():
             parts.append(pick(rng, GIVEN).format(k=key.replace("_", " "), v=value))
+    unusual = {catalogue.family[i] for i in chain.novel}
     for family in dict.fromkeys(catalogue.family[i] for i in chain.tools):
-        if rng.random() < PROVIDER_NAMED:
+        if rng.random() < _share(NOVEL_PROVIDER_NAMED if family in unusual else PROVIDER_NAMED, catalogue):
             parts.append(pick(rng, NAMED).format(x=catalogue.provider[family]))
     order = [0, *(1 + rng.permutation(len(parts) - 1)).tolist()]
     sentences = [pick(rng, OPENINGS).format(w=topic), *(parts[n][0].upper() + parts[n][1:] for n in order)]
@@ -186,7 +210,7 @@ def make_requests(
     """``n_requests`` requests, about five a group, and for each the keys that it shows."""
     n_groups = -(-n_requests // PARAPHRASES)
     n_domains = len({market.domain.name for market in catalogue.markets})
-    active = min(len(catalogue.markets), max(n_domains, round(n_groups / GROUPS_A_MARKET)))
+    active = min(len(catalogue.markets), max(min(n_domains, 4), round(n_groups / GROUPS_A_MARKET)))
     of_market = np.array(catalogue.market)
     walkers: dict[int, _Walker] = {}
     requests: list[Request] = []

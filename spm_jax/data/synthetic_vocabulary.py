@@ -109,15 +109,15 @@ _KINDS: tuple[tuple[str, str, str, str, str, str], ...] = (
      "tell me everything about the {a}|what do we know on the {a}|pull up the {a}"),
     ("linked", "{e}_id", "{o}_id", "list_{o}_of_{e} {e}_{o} get_{e}_{o}",
      "List every {o} that belongs to a {e}|Get the {o} attached to one {e}|Return the {o} entries of a {e}",
-     "see whichever {oa} goes along|and the {oa} it hangs together with"),
+     "see whichever {oa} goes along|the {oa} it hangs together with"),
     ("status", "{e}_id", "{e}_status", "get_{e}_status {e}_status check_{e}",
      "Get the current status of one {e}|Check the state of a {e}|Report live {e} status",
      "how is the {a} doing|is the {a} fine at the moment|any trouble with that {a}"),
     ("history", "{e}_id", "{e}_history event_id", "get_{e}_history {e}_events {e}_timeline",
-     "Return the history of one {e}|List past events of a {e}|Timeline of {e} changes",
+     "Return the history of one {e}|List past events of a {e}|Show the timeline of {e} changes",
      "what happened to the {a} before|how the {a} went over the months"),
     ("contact", "{e}_id", "email phone", "get_{e}_email {e}_contact read_{e}_contact",
-     "Get the contact address of a {e}|Return email and phone of the {e}|Contact data for one {e}",
+     "Get the contact address of a {e}|Return email and phone of the {e}|Give the contact data for one {e}",
      "whoever stands behind the {a}|the person to write to"),
     ("paper", "{e}_id", "{d}_id", "create_{d} make_{e}_{d} generate_{d} new_{d}",
      "Create a {d} for one {e}|Generate the {d} of a {e}|Render a new {d}",
@@ -126,7 +126,7 @@ _KINDS: tuple[tuple[str, str, str, str, str, str], ...] = (
      "Send a {d} to an email address|Mail the {d} of a {e}|Deliver a {d} by email",
      "forward it to my inbox|drop it to the mailbox"),
     ("price", "{e}_id", "{e}_price", "get_{e}_price {e}_cost price_{e}",
-     "Get the price of one {e}|Calculate what a {e} costs|Price quote for a {e}",
+     "Get the price of one {e}|Calculate what a {e} costs|Quote the price of a {e}",
      "how much is the {a}|what would I pay with the {a}"),
     ("cancel", "{e}_id", "case_id", "cancel_{e} close_{e} withdraw_{e}",
      "Cancel one {e}|Close a {e} for good|Withdraw the {e}",
@@ -135,31 +135,31 @@ _KINDS: tuple[tuple[str, str, str, str, str, str], ...] = (
      "Schedule a {e} for a date|Plan the {e} on the calendar|Set the date of one {e}",
      "fix a day when the {a} suits|put the {a} in my agenda"),
     ("rating", "{e}_id", "{e}_score review_id", "get_{e}_reviews {e}_rating {e}_reviews",
-     "Get ratings and reviews of one {e}|Review list of a {e}|Return the average {e} rating",
+     "Get ratings and reviews of one {e}|Show the review list of a {e}|Return the average {e} rating",
      "what people say on the {a}|is the {a} any good"),
     ("similar", "{e}_id", "similar_{e}_id", "similar_{e} recommend_{e} related_{e}",
      "Recommend a similar {e}|List related {e} entries|Suggest alternatives to a {e}",
      "anything else like the {a}|other choices instead of the {a}"),
     ("compare", "{e}_id similar_{e}_id", "comparison_id", "compare_{e} {e}_comparison diff_{e}",
-     "Compare two {e} records|Side by side comparison of a {e} with another|Diff two {e} entries",
+     "Compare two {e} records|Show a side by side comparison of a {e} with another|Diff two {e} entries",
      "which {a} wins|put both next to each other"),
     ("top", "", "{e}_id", "top_{e} trending_{e} popular_{e} latest_{e}",
-     "List the most popular {e} entries|Trending {e} of today|Latest {e} entries",
+     "List the most popular {e} entries|Show trending {e} of today|Return the latest {e} entries",
      "what everybody talks of|whatever {a} is hot"),
     ("kinds", "", "{e}_category", "{e}_categories list_{e}_types {e}_groups",
-     "List all {e} categories|Return the known types of {e}|Available {e} groups",
+     "List all {e} categories|Return the known types of {e}|Name the available {e} groups",
      "which sorts of {a} there are|how a {a} may be sorted"),
     ("category", "{e}_category", "{e}_id", "{e}_by_category browse_{e} filter_{e}",
-     "Browse {e} entries of one category|Filter {e} by category|All {e} in a category",
+     "Browse {e} entries of one category|Filter {e} by category|Give all {e} in a category",
      "only the {a} sort that fits|narrow the {a} down"),
     ("nearby", "city", "{e}_id", "nearby_{e} {e}_near {e}_in_city",
-     "List {e} entries near a city|Find a nearby {e} in a city|Local {e} around a place",
+     "List {e} entries near a city|Find a nearby {e} in a city|Show local {e} around a place",
      "a {a} around here|close to where I am"),
     ("trace", "event_id", "trace_url", "trace_{e}_event {e}_event get_{e}_event",
-     "Trace one {e} event|Return a single event of the {e}|Event log entry of a {e}",
+     "Trace one {e} event|Return a single event of the {e}|Read the event log entry of a {e}",
      "the very moment with the {a}|what exactly went on"),
     ("notify", "phone {e}_status", "message_id", "notify_{e} sms_{e}_status alert_{e}",
-     "Notify a phone about the {e} status|Send an SMS with {e} status|Text message alert on a {e}",
+     "Notify a phone about the {e} status|Send an SMS with {e} status|Write a text message alert on a {e}",
      "ping the number with the outcome|a short note to the mobile"),
 )  # fmt: skip
 
@@ -185,7 +185,12 @@ def operations(domain: Domain) -> tuple[Operation, ...]:
 
 SEGMENTS = tuple(
     "nordic vintage marine urban alpine organic student premium rural coastal family corporate digital classic iberian "
-    "baltic tropical desert island junior senior luxury budget express global oriental andean pacific atlantic arctic".split()
+    "baltic tropical desert island junior senior luxury budget express global oriental andean pacific atlantic arctic "
+    "balkan bavarian bengal breton caribbean caspian celtic colonial danube dutch flemish gaelic gothic hanse iranian "
+    "istrian javan kenyan korean latin lombard malay maltese mayan mekong nubian ottoman persian polish prairie punjabi "
+    "roman saharan saxon siberian silesian slavic sumatran swiss tibetan turkish tuscan ural venetian viking welsh zulu "
+    "artisan boutique charity civic festival freelance garden heritage indie industrial mobile municipal nomad outdoor "
+    "pocket pioneer regional remote seasonal startup solar weekend wholesale youth".split()
 )
 _SYLLABLES = tuple("zel bo nor ti va ra qui len dor mex su pla kor vi hin fo gra ju wex ol pyr na tem ska".split())
 
@@ -194,9 +199,19 @@ OPENINGS = (
     "For my {w} project,", "My boss asked about {w} today.", "Hello, this is about {w}.", "We are preparing a {w} summary.",
 )  # fmt: skip
 GOALS = ("Please {x}.", "I want to {x}.", "In the end I need you to {x}.", "Can you {x}?", "The aim: {x}.")
+WISHES = ("What matters: {x}.", "The point is this: {x}.", "One thing counts, {x}.", "My question: {x}?")
 STEPS = ("Also, {x}.", "On the way, {x}.", "{x}, please.", "I wonder: {x}?", "Then {x}.", "{x} too.")
 NAMED = ("Use {x}.", "We work with {x}.", "{x} should know it.", "I have an account at {x}.")
 GIVEN = ("{k} {v}.", "The {k} is {v}.", "It concerns {v}.", "{v} is what I have.", "{k}: {v}.")
+
+# What vendors write around the facts; small talk that requests are full of too, as in a real catalogue.
+PITCHES = (
+    "Need help with a {w} question? Please ask.", "I am working on this project, it should end soon.",
+    "We are preparing something new for your {w} project today.", "Hello, could you use a quick summary? Can do.",
+    "Also know that this is what the boss asked about.", "You want an account: then work with us, please.",
+    "In the end I have one aim: {w} on the way to you.", "I wonder what concerns you, and we know it too.",
+    "Use it if you need to, then tell us what you have in mind.", "My code is quick, please write an email with a number.",
+)  # fmt: skip
 
 _CITIES = ("Lisbon", "Oslo", "Kyoto", "Denver", "Nairobi", "Lima", "Ghent", "Perth", "Turin", "Leeds", "Quito", "Cork")
 _FIRST = ("ana", "li", "omar", "ruth", "ivan", "mei", "joao", "sara", "tom", "nina", "karl", "aiko")
@@ -212,7 +227,8 @@ def pick(rng: np.random.Generator, items: tuple | list):
 def provider_name(number: int) -> str:
     """The made-up name of provider ``number``: distinct for distinct numbers."""
     base = len(_SYLLABLES)
-    name = "".join(_SYLLABLES[number // base**p * (7, 11, 5)[p] % base] for p in range(3))
+    mixed = number % base**3 * 5077 % base**3  # 5077 shares no factor with 24: a permutation, so that neighbours differ
+    name = "".join(_SYLLABLES[mixed // base**p % base] for p in range(3))
     return name + (provider_name(number // base**3 - 1) if number >= base**3 else "")
 
 
