@@ -160,8 +160,12 @@ def canonical_key(name: str, entity: str = "") -> str:
     return "_".join(words[:MAX_WORDS])
 
 
+# ToolBench lower-cases getPeople to getpeople; the verb must still come off.
+_GLUED_VERB = re.compile(r"^(?:get|fetch|create|update|delete|search)(?=[a-z]{4})")
+
+
 def _entity_word(name: str) -> str:
-    words = split_words(name[:1000])
+    words = [_GLUED_VERB.sub("", word) for word in split_words(name[:1000])]
     for position, word in enumerate(words):
         if word in _PREPOSITIONS and any(w not in _VERBS for w in words[:position]):
             words = words[:position]
