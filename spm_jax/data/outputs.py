@@ -10,6 +10,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from spm_jax.data.literals import read_literal
@@ -50,7 +51,7 @@ _JSON_TYPE = {str: "string", bool: "boolean", int: "integer", float: "number", l
 
 
 def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    return f"{path}.{name}" if path and name else path or name
 
 
 def _clean(name: Any) -> str:
@@ -89,7 +90,7 @@ def _schema_kind(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((k for k in kind if k != "null"), "")
-    return kind if isinstance(kind, str) else ""
+    return _text(kind[:40]) if isinstance(kind, str) else ""
 
 
 def _is_schema(document: Mapping[str, Any]) -> bool:
@@ -197,9 +198,10 @@ def is_error(value: Any) -> bool:
             return True
         if name in ("success", "ok") and content in (False, "false", 0):
             return True
-        if isinstance(content, (int, str)) and str(content).isdigit() and 400 <= int(str(content)[:9]) < 600:
+        if content in range(400, 600) or (isinstance(content, str) and re.fullmatch("[45][0-9][0-9]", content)):
             return True
-        if isinstance(content, (str, list, Mapping)) and _FAILURE.search(str(content)[:300]):
+        parts = content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else (content,)
+        if any(isinstance(part, str) and _FAILURE.search(part[:300]) for part in islice(parts, 10)):
             return True
     return False
 

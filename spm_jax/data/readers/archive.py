@@ -8,13 +8,14 @@ import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from spm_jax.data.schema import DataError
 
 Counts = dict[str, Any]  # what was read, skipped and why
+Progress = Callable[[str], None]
 
 MAX_MEMBER = 64 << 20  # bytes of one JSON file; the largest real one has about 4 MB
 ARCHIVES = (".tar.xz", ".tar.gz", ".tar.bz2", ".tar", ".tgz", ".txz")
@@ -83,10 +84,13 @@ def _bytes_of_archive(path: Path, counts: Counts) -> Iterator[tuple[PurePosixPat
         raise DataError(f"{path}: damaged or truncated archive ({error}); fetch it again") from None
 
 
-def json_files(path: Path, counts: Counts, where: str = "") -> Iterator[tuple[PurePosixPath, Any]]:
+def json_files(
+    path: Path, counts: Counts, where: str = "", progress: Progress | None = None
+) -> Iterator[tuple[PurePosixPath, Any]]:
     """``(path inside, parsed JSON)`` of every readable ``*.json``; whatever is skipped is counted with its reason.
 
     ``where``: a regular expression that the end of the path inside must match; other files are passed over, uncounted.
+    ``progress`` is told the state now and then.
     Raises DataError for an archive that is damaged or ends early.
     """
     for name, content in (_bytes_of_folder if path.is_dir() else _bytes_of_archive)(path, counts):
@@ -98,4 +102,6 @@ def json_files(path: Path, counts: Counts, where: str = "") -> Iterator[tuple[Pu
             count(counts, "skipped/not_json")
             continue
         count(counts, "files")
+        if progress is not None and counts["files"] % 1000 == 0:
+            progress(f"{path.name}: {counts['files']:,} files read")
         yield name, value

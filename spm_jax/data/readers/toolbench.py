@@ -17,7 +17,7 @@ from typing import Any
 from spm_jax.data import cache as caching
 from spm_jax.data import literals, outputs
 from spm_jax.data.readers import archive
-from spm_jax.data.readers.archive import Counts, count, find_source, json_files
+from spm_jax.data.readers.archive import Counts, Progress, count, find_source, json_files
 from spm_jax.data.schema import DataError, Field, Library, Tool, ToolId
 
 _RESERVED = frozenset(("from", "class", "return", "false", "true", "id", "and"))
@@ -42,9 +42,9 @@ def standardise_api(name: str) -> str:
 
 def _text(value: Any, counts: Counts, *, name: bool = False) -> str:
     """A string that the data model accepts: lone surrogates replaced, NULs dropped from names; both counted."""
-    if value is None:
+    if not isinstance(value, (str, int, float)):
         return ""
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     if not text.isascii():
         try:
             text.encode("utf-8")
@@ -83,9 +83,9 @@ def _place(path: PurePosixPath) -> tuple[str, str] | None:
     return (category, name) if category and name else None
 
 
-def _read_tools(source: Path, counts: Counts) -> dict[ToolId, Tool]:
+def _read_tools(source: Path, counts: Counts, progress: Progress | None) -> dict[ToolId, Tool]:
     files: dict[str, dict[ToolId, Tool]] = {}
-    for path, document in json_files(source, counts):
+    for path, document in json_files(source, counts, progress=progress):
         place = _place(path)
         apis = document.get("api_list") if isinstance(document, Mapping) else None
         if place is None or not isinstance(apis, list):
@@ -127,9 +127,9 @@ def _answers(recorded: Any, counts: Counts) -> list[Any]:
     return answers
 
 
-def _add_responses(tools: dict[ToolId, Tool], source: Path, counts: Counts) -> None:
+def _add_responses(tools: dict[ToolId, Tool], source: Path, counts: Counts, progress: Progress | None) -> None:
     """Fill in outputs from recorded responses where neither schema nor body documents them."""
-    for path, recorded in json_files(source, counts):
+    for path, recorded in json_files(source, counts, progress=progress):
         if len(path.parts) < 3:
             count(counts, "skipped/files_without_category")
             continue
@@ -143,7 +143,7 @@ def _add_responses(tools: dict[ToolId, Tool], source: Path, counts: Counts) -> N
             fields, known, origin = outputs.infer_outputs(responses=answers)
             if known:
                 tools[identity] = replace(tool, outputs=fields, outputs_known=known, outputs_from=origin)
-                count(counts, "tools_documented")
+                count(counts, "tools_documented" if not tool.outputs_known else "tools_documented_by_prose_before")
 
 
 def read_live(path: str | os.PathLike) -> tuple[ToolId, ...]:
@@ -183,12 +183,14 @@ def read_library(
     responses: str | os.PathLike | None = None,
     live: str | os.PathLike | None = None,
     cache: str | os.PathLike | bool | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Library, Counts]:
     """The ToolBench library and counts of what was read and skipped.
 
     ``path``: library.tar.xz, its unpacked folder, or the folder that holds either. ``responses``: the same of
     responses.tar.xz; None leaves recorded responses out. ``live``: live_apis.jsonl, cuts the library to what it names.
-    ``cache``: folder of parsed libraries, None for the default (see cache.py), False for none. Raises DataError.
+    ``cache``: folder of parsed libraries, None for the default (see cache.py), False for none. ``progress`` is told, now and then, how far the reading
+    got. Raises DataError.
     """
     source = find_source(path, "library.tar.xz", "tools")
     answers = None if responses is None else find_source(responses, "responses.tar.xz", "tool_response_cache")
@@ -197,12 +199,12 @@ def read_library(
     parsed = caching.load(folder, key) if folder else None
     if parsed is None:
         counts: Counts = {"library": {}}
-        tools = _read_tools(source, counts["library"])
+        tools = _read_tools(source, counts["library"], progress)
         if not tools:
             raise DataError(f"{source}: holds no ToolBench tool (<Category>/<tool>.json with an api_list)")
         if answers is not None:
             counts["responses"] = {}
-            _add_responses(tools, answers, counts["responses"])
+            _add_responses(tools, answers, counts["responses"], progress)
         parsed = Library(tuple(tools.values())), counts
         if folder:
             caching.save(folder, key, *parsed)

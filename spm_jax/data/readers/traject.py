@@ -61,8 +61,8 @@ def _arguments(step: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
         for parameter in parameters if isinstance(parameters, list) else ():
             name = _text(parameter.get("name")) if isinstance(parameter, Mapping) else ""
             try:
-                json.dumps(parameter.get("value") if name else None, allow_nan=False)
-            except ValueError:
+                json.dumps(parameter.get("value") if name else None, allow_nan=False, ensure_ascii=False).encode()
+            except (ValueError, RecursionError):  # NaN, a lone surrogate, nesting without end
                 name = ""
             if name.strip():
                 arguments.setdefault(name, parameter.get("value"))
