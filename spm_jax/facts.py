@@ -157,3 +157,5 @@ def print_facts(world: Mapping[str, float], real: str | os.PathLike = REAL_FACTS
     if Path(real).exists():
         columns |= {name: column for name, column in read_facts(real).items() if not name.startswith("world")}
     print(format_facts(columns))
+    if len(columns) == 1:
+        print(f"(no real facts to compare with: {Path(real).name} is written by python -m experiments.facts)")

@@ -12,7 +12,7 @@ from spm_jax.data.schema import Field, Library, Tool
 from spm_jax.data.synthetic_vocabulary import DOMAINS, PITCHES, SEGMENTS, Domain, Operation, operations, pick, provider_name
 
 TOOLS_A_MARKET = 250
-OUTPUTS_KNOWN = 0.27  # share of tools whose documentation says what they return
+OUTPUTS_KNOWN = 0.22  # share of tools whose documentation says what they return
 ALL_OPTIONAL = 0.3  # share of tools whose documentation calls every input optional, used or not
 ASKING_WORDS = 0.25  # share of documents that also carry an asking phrase: decoys that resemble requests
 PITCHES_A_FAMILY = 3
@@ -51,6 +51,9 @@ class Catalogue:
     def library(self) -> Library:
         """The finished library."""
         return Library(tuple(self.tools))
+
+
+_operations = lru_cache(maxsize=None)(operations)
 
 
 def _cased(name: str, case: int) -> str:
@@ -146,9 +149,6 @@ def _add_family(rng: np.random.Generator, catalogue: Catalogue, market: int, roo
             catalogue.family.append(len(catalogue.provider))
             catalogue.market.append(market)
         catalogue.provider.append(provider)
-
-
-_operations = lru_cache(maxsize=None)(operations)
 
 
 def _segment(number: int) -> str:

@@ -45,12 +45,12 @@ class Chain(NamedTuple):
     novel: frozenset[int]
 
 
-def _pool(rng: np.random.Generator, catalogue: Catalogue, members: np.ndarray) -> list[int]:
+def _pool(rng: np.random.Generator, catalogue: Catalogue, members: list[int]) -> list[int]:
     """``POOL`` tools of some products of one market; every key they need is askable or made by another of them."""
     families = list(dict.fromkeys(catalogue.family[i] for i in members))
     by_family: dict[int, list[int]] = {f: [] for f in families}
     for i in members:
-        by_family[catalogue.family[i]].append(int(i))
+        by_family[catalogue.family[i]].append(i)
     pool: list[int] = []
     made: set[str] = set(ASKABLE)
     waiting = [i for f in rng.permutation(len(families)) for i in by_family[families[f]]]
@@ -78,9 +78,11 @@ class _Walker:
 
     def __init__(self, rng: np.random.Generator, catalogue: Catalogue, members: np.ndarray) -> None:
         self.rng, self.catalogue = rng, catalogue
-        self.pool = _pool(rng, catalogue, members)
         twins = set(catalogue.mirror.values())
-        self.unused = [int(i) for i in members if int(i) not in set(self.pool) | twins]
+        members = [int(i) for i in members if int(i) not in twins]
+        self.pool = _pool(rng, catalogue, members)
+        pooled = set(self.pool)
+        self.unused = [i for i in members if i not in pooled]
         self.popularity = rng.exponential(size=len(self.pool)) + EVENNESS
         self.affinity = np.exp(AFFINITY * rng.standard_normal((len(self.pool) + 1, len(self.pool))))
         self.place = {tool: n for n, tool in enumerate(self.pool)}
@@ -157,7 +159,8 @@ def _mention(
     operation = catalogue.operation[tool]
     phrases, forms = (operation.documents, named) if rng.random() < documented else (operation.asking, asked)
     phrase = pick(rng, phrases)
-    return pick(rng, forms).format(x=phrase[0].lower() + phrase[1:])
+    sentence = pick(rng, forms).format(x=phrase[0].lower() + phrase[1:])
+    return sentence[0].upper() + sentence[1:]
 
 
 def _text(rng: np.random.Generator, catalogue: Catalogue, chain: Chain, values: dict[str, str], shown: bool) -> str:
@@ -184,7 +187,7 @@ def _text(rng: np.random.Generator, catalogue: Catalogue, chain: Chain, values: 
         if rng.random() < _share(NOVEL_PROVIDER_NAMED if family in unusual else PROVIDER_NAMED, catalogue):
             parts.append(pick(rng, NAMED).format(x=catalogue.provider[family]))
     order = [0, *(1 + rng.permutation(len(parts) - 1)).tolist()]
-    sentences = [pick(rng, OPENINGS).format(w=topic), *(parts[n][0].upper() + parts[n][1:] for n in order)]
+    sentences = [pick(rng, OPENINGS).format(w=topic), *(parts[n] for n in order)]
     return " ".join(sentences)
 
 
