@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -41,6 +41,7 @@ class Schemas:
         return frozenset().union(*self.inputs, *self.outputs)
 
 
+@lru_cache(maxsize=1)  # parsing the names of 44,589 tools takes three seconds
 def build_schemas(library: Library) -> Schemas:
     """The canonical keys of a library's tools (method.md section 3), exact keys without alias classes."""
     return Schemas(

@@ -139,11 +139,11 @@ def _rounded(value: Any) -> Any:
 def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] = ("complete_chain@32",)) -> str:
     """The table as Markdown: all requests, then complete chain by path length and for warm and cold chains.
 
-    ``metrics`` picks the columns (default: those of the first row); those in ``spread`` show their interval. The best
+    ``metrics`` picks the columns (default: all); those in ``spread`` show their interval. The best
     mean of a column is bold. A dash stands where a metric is undefined.
     """
     rows = table["rows"]
-    columns = list(metrics) or list(rows[0]["metrics"])
+    columns = list(metrics) or list(dict.fromkeys(name for row in rows for name in row["metrics"]))
     chain = rows[1]["mcnemar"]["metric"] if len(rows) > 1 else "complete_chain@32"
     meta = table["meta"]
     facts = f"N = {meta.get('N', '-')}, {meta['requests']} requests in {meta['groups']} groups"

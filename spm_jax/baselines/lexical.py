@@ -74,7 +74,8 @@ def extended_postings(library: Library, train_requests: Sequence[Request]) -> Po
 
 def fit_bm25(library: Library, train_requests: Sequence[Request], seed: int = 0) -> Scored:
     """BM25 of the request against tool documents (family, name and their descriptions); no training data."""
-    return Scored("BM25", lambda request: library_postings(library).scores(request.text))
+    postings = library_postings(library)
+    return Scored("BM25", lambda request: postings.scores(request.text))
 
 
 def fit_extended_bm25(library: Library, train_requests: Sequence[Request], seed: int = 0) -> Scored:

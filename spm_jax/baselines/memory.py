@@ -28,10 +28,11 @@ def fit_knn(library: Library, train_requests: Sequence[Request], seed: int = 0) 
     against retrieval of whole demonstrations: a neighbour's tools are taken without their order.
     """
     gold = [library.gold(request) for request in train_requests]
+    documents = library_postings(library)
     postings = build_postings([content_words(request.text) for request in train_requests])
 
     def score(request: Request) -> np.ndarray:
-        total = 1e-3 * unit(library_postings(library).scores(request.text).astype(np.float64))
+        total = 1e-3 * unit(documents.scores(request.text).astype(np.float64))
         similarity = unit(postings.scores(request.text).astype(np.float64))
         for neighbour in top(similarity, NEIGHBOURS):
             for tools in gold[neighbour]:

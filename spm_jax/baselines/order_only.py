@@ -8,28 +8,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spm_jax.baselines.lexical import library_postings
+from spm_jax.baselines.lexical import Postings, library_postings
 from spm_jax.baselines.scored import top
 from spm_jax.data.schema import DataError, Library, Request
+
+MENU = 32  # tools that are put in order; what a longer menu holds beyond them keeps BM25's order
 
 Order = Callable[[Request, np.ndarray], np.ndarray]  # (request, tool ids, best first) -> the same ids in a new order
 
 
 @dataclass(frozen=True)
 class OrderOnly:
-    """BM25's first k tools in the order that ``order`` gives them."""
+    """BM25's first k tools, the first 32 of them in the order that ``order`` gives them."""
 
-    library: Library
+    documents: Postings
     order: Order
     name: str = "Order-only"
 
     def build(self, request: Request, k: int) -> np.ndarray:
         """int [min(k, N)]. Raises DataError if ``order`` returns other tools than it was given."""
-        tools = top(library_postings(self.library).scores(request.text), k)
+        ranked = top(self.documents.scores(request.text), k)
+        tools, rest = ranked[:MENU], ranked[MENU:]
         ordered = np.asarray(self.order(request, tools), np.int64)
         if sorted(ordered.tolist()) != sorted(tools.tolist()):
             raise DataError(f"order-only: the order of request {request.id!r} is no permutation of BM25's {len(tools)}")
-        return ordered
+        return np.concatenate([ordered, rest])
 
 
 def precedence_order(library: Library, train_requests: Sequence[Request]) -> Order:
@@ -52,4 +55,5 @@ def fit_order_only(
     library: Library, train_requests: Sequence[Request], seed: int = 0, order: Order | None = None
 ) -> OrderOnly:
     """BM25's menu reordered by ``order`` (for State-Path's own order, its reranker), by default by path precedence."""
-    return OrderOnly(library, precedence_order(library, train_requests) if order is None else order)
+    order = precedence_order(library, train_requests) if order is None else order
+    return OrderOnly(library_postings(library), order)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spm_jax.baselines.lexical import library_postings
+from spm_jax.baselines.lexical import Postings, library_postings
 from spm_jax.baselines.scored import top
 from spm_jax.data.schema import Library, Request
 from spm_jax.data.state import visible_keys
@@ -21,14 +21,14 @@ DEPTH = 2  # a target's producers (bridges) and their producers (entries)
 class Template:
     """Puts the producers of what the best text match lacks in front of it; the rest in BM25 order."""
 
-    library: Library
+    documents: Postings
     schemas: Schemas
     producers: dict[str, tuple[int, ...]]
     name: str = "Schema template"
 
     def build(self, request: Request, k: int) -> np.ndarray:
         """int [min(k, N)]: entries, bridges, the target, then BM25 order."""
-        text = library_postings(self.library).scores(request.text)
+        text = self.documents.scores(request.text)
         visible = set(visible_keys(request, self.schemas.known))
         menu: dict[int, None] = {}
         ranked = top(text, k + 1)
@@ -62,4 +62,4 @@ def fit_template(library: Library, train_requests: Sequence[Request], seed: int 
     for tool, keys in enumerate(schemas.outputs):
         for key in keys:
             producers[key].append(tool)
-    return Template(library, schemas, {key: tuple(tools) for key, tools in producers.items()})
+    return Template(library_postings(library), schemas, {key: tuple(tools) for key, tools in producers.items()})

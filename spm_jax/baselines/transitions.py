@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spm_jax.baselines.lexical import library_postings
+from spm_jax.baselines.lexical import Postings, library_postings
 from spm_jax.baselines.memory import unit
 from spm_jax.baselines.scored import top
 from spm_jax.data.schema import Library, Request
@@ -21,13 +21,13 @@ START = -1  # the node before the first call
 class TransitionWalk:
     """Walks the graph of training transitions; ``edges[i]`` counts which tools followed tool i."""
 
-    library: Library
+    documents: Postings
     edges: dict[int, Counter[int]]
     name: str = "Transition walk"
 
     def build(self, request: Request, k: int) -> np.ndarray:
         """int [min(k, N)]: greedy walk; where a node has no unvisited successor, the walk starts again from START."""
-        text = unit(library_postings(self.library).scores(request.text).astype(np.float64))
+        text = unit(self.documents.scores(request.text).astype(np.float64))
         menu: dict[int, None] = {}
         current = START
         while len(menu) < k:
@@ -66,4 +66,4 @@ def fit_transition_walk(library: Library, train_requests: Sequence[Request], see
         path = [START, *(tools[0] for tools in library.gold(request))]
         for before, after in zip(path, path[1:]):
             edges[before][after] += 1
-    return TransitionWalk(library, dict(edges))
+    return TransitionWalk(library_postings(library), dict(edges))
