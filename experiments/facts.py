@@ -2,7 +2,7 @@
 
     python -m experiments.facts [--data ../shared/data] [--out experiments/results/facts.json]
 
-Takes about three minutes on two cores. The world's constants (spm_jax/data/synthetic_*.py) were set by this table.
+Takes about a minute on two cores. The world's constants (spm_jax/data/synthetic_*.py) were set by this table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def measure_world(n_tools: int, n_requests: int) -> dict[str, float]:
 
 
 def measure_real(data: str | os.PathLike) -> dict[str, float]:
-    """The facts of the TRAJECT-Bench requests that resolve onto the ToolBench library, both as shared (no responses)."""
+    """The facts of the TRAJECT-Bench requests that resolve onto the ToolBench library (read without responses)."""
     library, _ = read_library(Path(data) / "toolbench")
     requests, _ = read_requests(Path(data) / "traject_bench", library)
     return measure_facts(library, requests)

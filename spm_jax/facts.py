@@ -49,13 +49,16 @@ FACTS: dict[str, str] = {
 }  # fmt: skip
 
 
-def _search(library: Library, train: Sequence[Request], test: Sequence[Request], fit: FIT, seed: int) -> list[np.ndarray]:
+def _search(
+    library: Library, train: Sequence[Request], test: Sequence[Request], fit: FIT, seed: int
+) -> list[np.ndarray]:
+    """The 128 tools that a constructor puts first, for each test request."""
     constructor = fit(library, train, seed)
     return [np.asarray(constructor.build(request, 128)) for request in test]
 
 
 def measure_facts(library: Library, requests: Sequence[Request], seed: int = 0) -> dict[str, float]:
-    """The FACTS of a library with requests, over the five sequence folds. Shares are in 0..1, one mean over all requests.
+    """The FACTS of a library with requests, over the five sequence folds; shares are in 0..1, means over all folds.
 
     Requests without calls are left out. Raises DataError for a gold tool that the library does not hold, or for fewer
     than five groups.
@@ -142,7 +145,8 @@ def format_facts(columns: Mapping[str, Mapping[str, float]]) -> str:
         cells = []
         for name, column in columns.items():
             value = column.get(fact, float("nan"))
-            text = "-" if value != value else f"{value:,.0f}" if fact in ("tools", "requests", "groups") else f"{value:.3f}"
+            whole = fact in ("tools", "requests", "groups")
+            text = "-" if np.isnan(value) else f"{value:,.0f}" if whole else f"{value:.3f}"
             cells.append(f"  {text:>{widths[name]}}")
         lines.append(f"{label:<{width}}" + "".join(cells))
     return "\n".join(lines)
@@ -152,7 +156,7 @@ REAL_FACTS = Path(__file__).resolve().parents[1] / "experiments" / "results" / "
 
 
 def print_facts(world: Mapping[str, float], real: str | os.PathLike = REAL_FACTS) -> None:
-    """Print a world's facts beside the real ones, where their file is at hand (it lies beside the package, not in it)."""
+    """Print a world's facts beside the real ones, where their file is at hand (beside the package, not in it)."""
     columns: dict[str, Mapping[str, float]] = {"this world": world}
     if Path(real).exists():
         columns |= {name: column for name, column in read_facts(real).items() if not name.startswith("world")}

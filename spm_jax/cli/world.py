@@ -17,7 +17,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--requests", type=int, default=600, help="exact number of requests (default 600)")
     parser.add_argument("--seed", type=int, default=0, help="equal seeds give equal files (default 0)")
     parser.add_argument("--out", type=Path, required=True, help="folder for library.jsonl and requests.jsonl")
-    parser.add_argument("--no-facts", action="store_true", help="write the files only: measuring takes longer than writing")
+    parser.add_argument("--no-facts", action="store_true", help="write the files only")
     parser.set_defaults(run=run)
 
 

@@ -1,20 +1,22 @@
 """The embedded world: a seeded library of tools, requests and trajectories; any number of each, no download.
 
-Products (families of 3-10 tools) sell operations on typed entities (order, flight, patient, ...) in *markets*, segments of
-eight domains. Users of a market return to a small pool of its tools, along paths that partly repeat; some chains hold tools
-that no other group uses. A chain is drawn forward, so that every call can run: what it needs is visible in the request or
-made by an earlier call. People name the target in the words of its documentation, the rest in other words or not at all, while
-the same operation sold by other products, and documents that carry the spoken words, are there to mislead. Documentation is as
-uneven as in the field: two thirds say nothing of their outputs, some call every input optional, and keys go by other names.
+Products (families of 3-10 tools) sell operations on typed entities (order, flight, patient, ...) in *markets*,
+segments of eight domains. Users of a market return to a small pool of its tools, along paths that partly repeat; some
+chains hold tools that no other group uses. A chain is drawn forward, so that every call can run: what it needs is
+visible in the request or made by an earlier call. People name the target in the words of its documentation, the rest
+in other words or not at all, while the same operation sold by other products, and documents that carry the spoken
+words, are there to mislead. Documentation is as uneven as in the field: most say nothing of their outputs, some
+call every input optional, and keys go by other names.
 
-The numbers behind all that were set so that the facts of ``spm_jax.facts`` come close to those measured on TRAJECT-Bench
-over the ToolBench library (evaluation.md); never by how a method of this package fares.
+The numbers behind all that were set so that the facts of ``spm_jax.facts`` come close to those measured on
+TRAJECT-Bench over the ToolBench library (evaluation.md); never by how a method of this package fares.
 
 Not modelled: failing calls and retries, tools that are wrong about their own schema, languages other than English,
 requests with several targets or none, branching plans, junk listings, text longer than a paragraph, values that carry
-meaning (a city that exists only in some tools), tools that change or disappear, users with a history. Phrases come from
-templates: text differs by choice of phrase, not by grammar, so that a learned text encoder has less to gain than on real
-requests. Difficulty is calibrated from about 2,000 to 16,000 tools; outside that range the structure holds, the facts drift.
+meaning (a city that exists only in some tools), tools that change or disappear, users with a history. Phrases come
+from templates: text differs by choice of phrase, not by grammar, so that a learned text encoder has less to gain than
+on real requests. Difficulty is calibrated from about 2,000 to 16,000 tools; outside that range the structure holds,
+the facts drift.
 """
 
 from __future__ import annotations
@@ -30,8 +32,11 @@ from spm_jax.data.synthetic_requests import make_requests
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A generated world. ``needs``, ``makes`` (a tool) and ``visible`` (a request) are the hidden truth in canonical keys,
-    for tests and analysis: a menu constructor sees only ``library`` and ``requests``."""
+    """A generated world; a menu constructor sees only ``library`` and ``requests``.
+
+    ``needs`` and ``makes`` (a tuple a tool) and ``visible`` (one a request) are the hidden truth in canonical keys, for
+    tests and analysis.
+    """
 
     library: Library
     requests: tuple[Request, ...]

@@ -9,13 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from spm_jax.data.schema import Field, Library, Tool
-from spm_jax.data.synthetic_vocabulary import DOMAINS, PITCHES, SEGMENTS, Domain, Operation, operations, pick, provider_name
+from spm_jax.data.synthetic_vocabulary import (
+    DOMAINS, PITCHES, SEGMENTS, Domain, Operation, operations, pick, provider_name,
+)  # fmt: skip
 
 TOOLS_A_MARKET = 250
 OUTPUTS_KNOWN = 0.22  # share of tools whose documentation says what they return
 ALL_OPTIONAL = 0.3  # share of tools whose documentation calls every input optional, used or not
 ASKING_WORDS = 0.25  # share of documents that also carry an asking phrase: decoys that resemble requests
-PITCHES_A_FAMILY = 3
+PITCHES_A_FAMILY = 3  # sentences of small talk in a product's description
 MIRRORED = 0.03  # share of families listed a second time under another category, tool for tool
 
 
@@ -126,7 +128,8 @@ def _add_family(rng: np.random.Generator, catalogue: Catalogue, market: int, roo
         listings.append((f"hub/{provider}_{where.segment.replace(' ', '_')}".lower(), len(catalogue.tools)))
     words = " ".join(pick(rng, where.domain.words) for _ in range(3))
     about = f"{provider}: {where.segment} {words} for {' and '.join(sorted(nouns))}.".replace("_", " ")
-    about = " ".join([about, *(pick(rng, PITCHES).format(w=pick(rng, where.domain.words)) for _ in range(PITCHES_A_FAMILY))])
+    for _ in range(PITCHES_A_FAMILY):
+        about += " " + pick(rng, PITCHES).format(w=pick(rng, where.domain.words))
     made: dict[str, Tool] = {}
     kept = []
     for index in sorted(chosen):

@@ -38,7 +38,7 @@ SEGMENT_NAMED = (0.6, 1.0)  # chance that the request names its market's segment
 
 
 class Chain(NamedTuple):
-    """A group's call sequence: tool ids in order, the keys a request must show for it to run, the tools only it uses."""
+    """A group's call sequence: tool ids in order, the keys its requests must show, the tools that only it uses."""
 
     tools: tuple[int, ...]
     visible: tuple[str, ...]
@@ -56,7 +56,8 @@ def _pool(rng: np.random.Generator, catalogue: Catalogue, members: list[int]) ->
     waiting = [i for f in rng.permutation(len(families)) for i in by_family[families[f]]]
     done: set[tuple] = set()
     stale = 0
-    while len(pool) < POOL and stale < 20:  # a tool joins when others make what it needs; one listing of each operation is enough
+    # a tool joins when others make what it needs; one listing of each operation is enough
+    while len(pool) < POOL and stale < 20:
         ready = [i for i in waiting if set(catalogue.operation[i].needs) <= made]
         fresh = [i for i in ready if catalogue.tools[i].required or rng.random() < NO_INPUT_LIKED]
         fresh = [i for i in fresh if catalogue.tools[i].outputs_known or rng.random() < UNDOCUMENTED_LIKED]
@@ -153,9 +154,14 @@ def _share(ends: tuple[float, float], catalogue: Catalogue) -> float:
 
 
 def _mention(
-    rng: np.random.Generator, catalogue: Catalogue, tool: int, documented: float, named: tuple[str, ...], asked: tuple[str, ...]
+    rng: np.random.Generator,
+    catalogue: Catalogue,
+    tool: int,
+    documented: float,
+    named: tuple[str, ...],
+    asked: tuple[str, ...],
 ) -> str:
-    """A sentence on one step: in the words of the documents (then from ``named``) or in spoken ones (from ``asked``)."""
+    """A sentence on one step: in the words of the documents (in a form of ``named``) or in spoken ones (``asked``)."""
     operation = catalogue.operation[tool]
     phrases, forms = (operation.documents, named) if rng.random() < documented else (operation.asking, asked)
     phrase = pick(rng, phrases)

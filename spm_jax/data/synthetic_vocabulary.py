@@ -1,8 +1,8 @@
 """The words of the embedded world: domains with typed entities, operations, products, values, phrases.
 
-Each operation has two vocabularies. *Document* phrases stand in tool documentation; *asking* phrases are how people speak of
-the same step and share no content word with the documents (``{e}`` the documented noun, ``{a}`` the spoken one). A request
-mixes the two, which is what makes lexical search on it hard.
+Each operation has two vocabularies. *Document* phrases stand in tool documentation; *asking* phrases are how people
+speak of the same step and share no content word with the documents (``{e}`` the documented noun, ``{a}`` the spoken
+one). A request mixes the two, which is what makes lexical search on it hard.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Entity(NamedTuple):
-    """A typed thing: its documented noun, the spoken noun, the key people know it by, that key's kind of value, its paper."""
+    """A typed thing: its documented and its spoken noun, the key people know it by and its kind of value, its paper."""
 
     noun: str
     spoken: str
@@ -81,7 +81,8 @@ DOMAINS: tuple[Domain, ...] = (
     ),
     _domain(
         "Health", "care medical hospital wellness treatment therapy diagnosis doctor",
-        "patient|sick person|email|email|discharge_letter", "prescription|remedy order|prescription_number|code|dosage_plan",
+        "patient|sick person|email|email|discharge_letter",
+        "prescription|remedy order|prescription_number|code|dosage_plan",
         "clinic|practice|city|city|directory_entry", "appointment|visit|visit_date|date|admission_slip",
         "medicine|drug|medicine_name|title|package_insert",
     ),
@@ -165,7 +166,7 @@ _KINDS: tuple[tuple[str, str, str, str, str, str], ...] = (
 
 TARGETS = frozenset({"paper", "price", "cancel", "schedule", "compare", "rating", "history", "trace", "status"})
 TERMINALS = frozenset({"send", "notify"})
-ASKABLE = frozenset({"email", "city", "date"}) | {e.natural for d in DOMAINS for e in d.entities}
+ASKABLE = frozenset({"date"}) | {e.natural for d in DOMAINS for e in d.entities}  # keys that people can state
 
 
 def operations(domain: Domain) -> tuple[Operation, ...]:
@@ -187,16 +188,17 @@ SEGMENTS = tuple(
     "nordic vintage marine urban alpine organic student premium rural coastal family corporate digital classic iberian "
     "baltic tropical desert island junior senior luxury budget express global oriental andean pacific atlantic arctic "
     "balkan bavarian bengal breton caribbean caspian celtic colonial danube dutch flemish gaelic gothic hanse iranian "
-    "istrian javan kenyan korean latin lombard malay maltese mayan mekong nubian ottoman persian polish prairie punjabi "
-    "roman saharan saxon siberian silesian slavic sumatran swiss tibetan turkish tuscan ural venetian viking welsh zulu "
-    "artisan boutique charity civic festival freelance garden heritage indie industrial mobile municipal nomad outdoor "
-    "pocket pioneer regional remote seasonal startup solar weekend wholesale youth".split()
+    "istrian javan kenyan korean latin lombard malay maltese mayan mekong nubian ottoman persian polish prairie "
+    "punjabi roman saharan saxon siberian silesian slavic sumatran swiss tibetan turkish tuscan ural venetian viking "
+    "welsh zulu artisan boutique charity civic festival freelance garden heritage indie industrial mobile municipal "
+    "nomad outdoor pocket pioneer regional remote seasonal startup solar weekend wholesale youth".split()
 )
 _SYLLABLES = tuple("zel bo nor ti va ra qui len dor mex su pla kor vi hin fo gra ju wex ol pyr na tem ska".split())
 
 OPENINGS = (
     "I am working on something {w} and need help.", "Could you help me with a {w} question?", "Quick one on {w}:",
-    "For my {w} project,", "My boss asked about {w} today.", "Hello, this is about {w}.", "We are preparing a {w} summary.",
+    "For my {w} project,", "My boss asked about {w} today.", "Hello, this is about {w}.",
+    "We are preparing a {w} summary.",
 )  # fmt: skip
 GOALS = ("Please {x}.", "I want to {x}.", "In the end I need you to {x}.", "Can you {x}?", "The aim: {x}.")
 WISHES = ("What matters: {x}.", "The point is this: {x}.", "One thing counts, {x}.", "My question: {x}?")
@@ -210,13 +212,14 @@ PITCHES = (
     "We are preparing something new for your {w} project today.", "Hello, could you use a quick summary? Can do.",
     "Also know that this is what the boss asked about.", "You want an account: then work with us, please.",
     "In the end I have one aim: {w} on the way to you.", "I wonder what concerns you, and we know it too.",
-    "Use it if you need to, then tell us what you have in mind.", "My code is quick, please write an email with a number.",
+    "Use it if you need to, then tell us what you have in mind.",
+    "My code is quick, please write an email with a number.",
 )  # fmt: skip
 
 _CITIES = ("Lisbon", "Oslo", "Kyoto", "Denver", "Nairobi", "Lima", "Ghent", "Perth", "Turin", "Leeds", "Quito", "Cork")
 _FIRST = ("ana", "li", "omar", "ruth", "ivan", "mei", "joao", "sara", "tom", "nina", "karl", "aiko")
 _LAST = ("berg", "costa", "diaz", "ito", "khan", "lund", "moreau", "novak", "okoye", "rossi", "silva", "weber")
-_TITLES = ("Blue Harbor", "Silver Oak", "North Gate", "Red Falcon", "Green Delta", "White Pine", "Golden Arc", "Iron Bay")
+_TITLES = ("Blue Harbor", "Silver Oak", "North Gate", "Red Falcon", "Green Delta", "White Pine", "Golden Arc")
 
 
 def pick(rng: np.random.Generator, items: tuple | list):
@@ -249,7 +252,8 @@ def make_value(rng: np.random.Generator, kind: str, key: str) -> str:
         case "ticker":
             return "ACME NVLD BRKT QXTM ZETA HLIO".split()[number % 6]
         case "iban":
-            return f"DE{number % 90 + 10}50010517{number:010d}"
+            account = f"50010517{number:010d}"
+            return f"DE{98 - int(account + '131400') % 97:02d}{account}"  # ISO 13616 check digits
         case "coordinates":
             return f"{number % 80}.{number % 97:02d}, {number % 170}.{number % 89:02d}"
         case "zip":
@@ -259,11 +263,13 @@ def make_value(rng: np.random.Generator, kind: str, key: str) -> str:
         case "handle":
             return f"@{pick(rng, _FIRST)}{number % 1000}"
         case "isbn":
-            return f"978-3-16-{number}0-{number % 10}"
+            digits = f"978316{number}0"
+            check = -sum(int(d) * (1, 3)[n % 2] for n, d in enumerate(digits)) % 10
+            return f"978-3-16-{number}0-{check}"
         case "title":
             return f'"{pick(rng, _TITLES)} {number % 90 + 10}"'
         case _:
             return f"{key[:3].upper()}-{number}"
 
 
-VALUE_KINDS = {e.natural: e.value for d in DOMAINS for e in d.entities} | {"email": "email", "city": "city", "date": "date"}
+VALUE_KINDS = {"date": "date"} | {e.natural: e.value for d in DOMAINS for e in d.entities}
