@@ -145,8 +145,9 @@ def _is_data(name: Any) -> bool:
     """Whether a key is a value (a date, a number, an address), which names nothing."""
     if not isinstance(name, str):
         return True
-    letters = sum(char.isalpha() for char in name[:200])
-    return letters * 2 < len(name[:200]) or "://" in name or "@" in name
+    head = name[:200]
+    digits = sum(map(str.isdigit, head))
+    return digits * 2 > len(head) or not any(map(str.isalpha, head)) or "://" in head or "@" in head
 
 
 def _is_table(children: list[Any]) -> bool:

@@ -20,7 +20,7 @@ MAX_TEXT = 20_000  # characters of a request that are read
 MAX_WORDS = 600
 MAX_NGRAM = 4
 
-_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_NUMBER = r"[-+]?\d{1,4}(?:\.\d{1,20})?"
 _CURRENCIES = (
     "USD EUR GBP JPY CNY INR AUD CAD CHF NZD SEK NOK DKK RUB BRL MXN ZAR KRW TRY PLN HKD SGD THB IDR MYR PHP AED SAR NGN "
     "ARS CLP COP EGP ILS CZK HUF RON VND PKR BTC ETH USDT LTC XRP DOGE BNB SOL ADA"
@@ -41,7 +41,7 @@ DETECTORS: Mapping[str, tuple[re.Pattern[str], tuple[str, ...]]] = {
         ("year", r"\b(?:1[4-9]|20)\d\d\b(?![-.]\d)", 0, "year"),
         ("time", r"\b\d{1,2}:\d{2}(?::\d{2})?\b|\b\d{1,2} ?[ap]\.?m\b", re.I, "time"),
         ("timestamp", r"\b1[4-9]\d{8}\b", 0, "timestamp start end"),
-        ("money", r"[$€£¥]\s?\d[\d,.]*|\b\d[\d,.]* ?(?:dollars?|euros?|pounds?|USD|EUR|GBP)\b", re.I, "amount price budget"),
+        ("money", r"[$€£¥]\s?\d[\d,.]{0,15}|\b\d[\d,.]{0,15} ?(?:dollars?|euros?|pounds?|USD|EUR|GBP)\b", re.I, "amount price budget"),
         ("coordinates", rf"(?<![\d.]){_NUMBER}\s*°?\s*[NS]?\s*,\s*{_NUMBER}(?![\d.])(?<=[.\d]\d)", 0,
          "latitude longitude coordinate latlng lat_lng point location origin destination"),
         ("latitude", rf"\blat(?:itude)?\b\W{{0,3}}(?:\w+ )?{_NUMBER}", re.I, "latitude longitude"),
@@ -72,7 +72,7 @@ _FREE_TEXT = ("query", "q", "search", "keyword", "term", "text", "title", "topic
 _NAMED = ("name",)
 _TOKEN = re.compile(r"[^\W_]+(?:[-.'’:/][^\W_]+)*")
 _COUNT = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w:/-]|[.,]\d)")
-_JOINED_NAME = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z]+[a-z]*)+\b|\b[A-Z]{2,}[a-z]+\b")
+_JOINED_NAME = re.compile(r"\b[A-Z]?[a-z]+[A-Z][A-Za-z]*\b|\b[A-Z]{2,}[a-z]+\b")
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)|「([^」\n]{1,200})」")
 _STOP = frozenset(
     "i a an the and or of to in on at for with from by me my you your it its is are be can could would show find get give need "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import lzma
 import os
@@ -10,7 +12,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from spm_jax.data.schema import DataError
 
@@ -62,9 +64,18 @@ def _bytes_of_folder(path: Path, counts: Counts) -> Iterator[tuple[PurePosixPath
                     count(counts, "skipped/unreadable")
 
 
+def _decompressed(path: Path) -> IO[bytes]:
+    with open(path, "rb") as file:
+        start = file.read(6)
+    for magic, opener in ((b"\xfd7zXZ\0", lzma.open), (b"\x1f\x8b", gzip.open), (b"BZh", bz2.open)):
+        if start.startswith(magic):
+            return opener(path, "rb")
+    return open(path, "rb")
+
+
 def _bytes_of_archive(path: Path, counts: Counts) -> Iterator[tuple[PurePosixPath, bytes]]:
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with _decompressed(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 name = PurePosixPath(member.name)
                 if member.isdir() or not member.name.endswith(".json"):
@@ -80,6 +91,8 @@ def _bytes_of_archive(path: Path, counts: Counts) -> Iterator[tuple[PurePosixPat
                     assert handle is not None  # a regular file always has one
                     yield name, handle.read()
                 archive.members = []  # tarfile remembers every member; a stream need not
+            while stream.read(1 << 20):  # tarfile stops at its end mark; a cut-off compressed stream shows only here
+                pass
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise DataError(f"{path}: damaged or truncated archive ({error}); fetch it again") from None
 
