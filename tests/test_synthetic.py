@@ -23,7 +23,7 @@ from spm_jax.data.synthetic_vocabulary import ASKABLE, DOMAINS, VALUE_KINDS, mak
 from spm_jax.text.documents import tokenize
 
 TINY_LIBRARY = "c4fa3bc998edfe54020fbbcc3cdfb1d4435e903af4789838fe94000e96323bd5"
-TINY_REQUESTS = "47ba1e8829982210ae8b048dc23750481532a55805afb3330b29eaca9016a952"
+TINY_REQUESTS = "2cb45541c9def2881cf0cb1125e7a29558233bc2f849a8ad80df12d8cece0e59"
 
 
 @pytest.fixture(scope="module")

@@ -197,7 +197,7 @@ _SYLLABLES = tuple("zel bo nor ti va ra qui len dor mex su pla kor vi hin fo gra
 
 OPENINGS = (
     "I am working on something {w} and need help.", "Could you help me with a {w} question?", "Quick one on {w}:",
-    "For my {w} project,", "My boss asked about {w} today.", "Hello, this is about {w}.",
+    "It is for my {w} project.", "My boss asked about {w} today.", "Hello, this is about {w}.",
     "We are preparing a {w} summary.",
 )  # fmt: skip
 GOALS = ("Please {x}.", "I want to {x}.", "In the end I need you to {x}.", "Can you {x}?", "The aim: {x}.")
