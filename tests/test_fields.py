@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.data.fields import canonical_key, input_keys, optional_keys, output_keys, singular, split_words, tool_entity
+from spm_jax.data.fields import (
+    canonical_key,
+    input_keys,
+    optional_keys,
+    output_keys,
+    singular,
+    split_words,
+    tool_entity,
+)
 from spm_jax.data.schema import Field, Tool
 
 NAMES = st.text(max_size=40) | st.from_regex(r"[A-Za-z0-9_]{0,20}", fullmatch=True)
@@ -97,7 +105,8 @@ def test_long_name():
 @pytest.mark.parametrize(
     ("name", "entity"),
     [("get_order", "order"), ("LookupOrder", "order"), ("GetCustomerEmail", "email"), ("SendEmailReceipt", "receipt"),
-     ("get_orders_by_customer", "order"), ("getMatchesByTeam", "match"), ("search", "football"), ("Team Details", "team"),
+     ("get_orders_by_customer", "order"), ("getMatchesByTeam", "match"), ("search", "football"),
+     ("Team Details", "team"),
      ("getpeople", "person"), ("查询订单", "查询订单")],
 )  # fmt: skip
 def test_entity(name, entity):

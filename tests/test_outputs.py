@@ -17,7 +17,9 @@ JSON = st.recursive(
     max_leaves=20,
 )
 SCHEMAS = st.recursive(
-    st.sampled_from([{"type": "string"}, {"$ref": "#"}, {"$ref": "#/$defs/a"}, {"type": ["null", "integer"]}, {}, None, 3]),
+    st.sampled_from(
+        [{"type": "string"}, {"$ref": "#"}, {"$ref": "#/$defs/a"}, {"type": ["null", "integer"]}, {}, None, 3]
+    ),
     lambda inner: st.fixed_dictionaries(
         {},
         optional={
@@ -51,7 +53,13 @@ def test_schema_with_references_and_branches():
     fields, known, source = infer_outputs(schema)
     assert (known, source) == (True, "schema")
     # The recursion stops at the second order; both branches of the payer are there.
-    assert {f.name for f in fields} == {"order.id", "order.parent", "order.lines.sku", "order.payer.iban", "order.payer.card"}
+    assert {f.name for f in fields} == {
+        "order.id",
+        "order.parent",
+        "order.lines.sku",
+        "order.payer.iban",
+        "order.payer.card",
+    }
     assert {f.name: f.description for f in fields}["order.id"] == "Order number"
     assert infer_outputs(json.dumps(schema))[0] == fields
 

@@ -87,7 +87,20 @@ def test_order_of_the_known_keys_does_not_matter():
     assert visible_keys(Request("r", text), known) == visible_keys(Request("r", text), known[::-1]) == read(text, known)
 
 
-@pytest.mark.parametrize("text", ["", "订单号 1234 的收据", "أرسل إيصال الطلب 1234", "x" * 100_000, "a@" * 20_000, "1," * 20_000, "aA" + "A" * 9000 + "_", "'" * 9000, "\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "订单号 1234 的收据",
+        "أرسل إيصال الطلب 1234",
+        "x" * 100_000,
+        "a@" * 20_000,
+        "1," * 20_000,
+        "aA" + "A" * 9000 + "_",
+        "'" * 9000,
+        "\0",
+    ],
+)
 def test_odd_texts(text):
     start = time.process_time()
     read(text)

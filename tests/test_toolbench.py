@@ -46,7 +46,8 @@ def write_archive(path, files, extra=()):
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("Get Order!!", "get_order"), ("__A--b__", "a_b"), ("1 Cent SMS", "get_1_cent_sms"), ("a^b", "a^b"), ("中文 名", "中文_名"),
+    [("Get Order!!", "get_order"), ("__A--b__", "a_b"), ("1 Cent SMS", "get_1_cent_sms"), ("a^b", "a^b"),
+     ("中文 名", "中文_名"),
      ("/", ""), ("", "")],
 )  # fmt: skip
 def test_standardise(name, expected):
@@ -77,16 +78,23 @@ def test_a_library_by_hand(tmp_path):
     assert library == read_library(archive, cache=False)[0]
     # Order: files by name, then position; the second get_order is a duplicate.
     assert [t.id for t in library] == [
-        ToolId("food/my_shop", "get_order"), ToolId("food/my_shop", "_"), ToolId("food/my_shop", "is_id"), ToolId("food/zeta", "last"),
+        ToolId("food/my_shop", "get_order"), ToolId("food/my_shop", "_"), ToolId("food/my_shop", "is_id"),
+        ToolId("food/zeta", "last"),
     ]  # fmt: skip
     order = library[0]
     assert order.description == "about Get Order"
     assert order.family_description == "Shop API: sells"
     assert [(f.name, f.type, f.required) for f in order.inputs] == [("orderId", "STRING", True), ("lang", "", False)]
-    assert [(t.outputs_known, t.outputs_from) for t in library] == [(False, ""), (True, "body"), (True, "schema"), (False, "")]
+    assert [(t.outputs_known, t.outputs_from) for t in library] == [
+        (False, ""),
+        (True, "body"),
+        (True, "schema"),
+        (False, ""),
+    ]
     assert counts == {
         "library": {
-            "files": 2, "tool_files": 2, "entries": 5, "skipped": {"duplicate_identity": 1, "parameters_without_name": 1},
+            "files": 2, "tool_files": 2, "entries": 5,
+            "skipped": {"duplicate_identity": 1, "parameters_without_name": 1},
         }
     }  # fmt: skip
 
@@ -105,7 +113,9 @@ def test_responses_and_live(tmp_path):
     }
     responses = write_folder(tmp_path / "tool_response_cache", answers)
     live = tmp_path / "live.jsonl"
-    live.write_text('{"api": "get_order", "category": "Food", "tool": "shop"}\n{"api": "x", "category": "Food", "tool": "y"}\n')
+    live.write_text(
+        '{"api": "get_order", "category": "Food", "tool": "shop"}\n{"api": "x", "category": "Food", "tool": "y"}\n'
+    )
     library, counts = read_library(tools, responses, cache=False)
     assert [f.name for f in library[0].outputs] == ["total", "email"]
     assert [t.outputs_from for t in library] == ["responses", "body"]
@@ -173,7 +183,9 @@ def test_links_of_a_folder_are_skipped(tmp_path):
 
 
 def test_damaged_archives(tmp_path):
-    whole = write_archive(tmp_path / "w.tar.xz", {f"tools/Food/s{n}.json": document(api(f"a{n * 7919}")) for n in range(500)})
+    whole = write_archive(
+        tmp_path / "w.tar.xz", {f"tools/Food/s{n}.json": document(api(f"a{n * 7919}")) for n in range(500)}
+    )
     data = whole.read_bytes()
     cut = tmp_path / "cut.tar.xz"
     for content in (data[: len(data) // 2], data[:-20], b"", b"\0" * 2000, data[:300] + b"\xff" * 50 + data[350:]):

@@ -29,7 +29,11 @@ def add_parser(subparsers: Any) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     text = "Read a public format into JSON Lines (library.jsonl, requests.jsonl) and print its statistics."
     parser = subparsers.add_parser(
-        "data", help="read a public format into JSON Lines", description=text, epilog=_EXAMPLES, formatter_class=formatter
+        "data",
+        help="read a public format into JSON Lines",
+        description=text,
+        epilog=_EXAMPLES,
+        formatter_class=formatter,
     )
     parser.set_defaults(run=run)
     formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
@@ -37,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
     library = formats.add_parser("toolbench", help="the ToolBench library", epilog=_EXAMPLES, formatter_class=formatter)
     library.add_argument("path", help="library.tar.xz, its unpacked folder, or the folder that holds either")
     library.add_argument("--responses", nargs="?", const="", metavar="PATH",
-                         help="also read recorded responses; PATH defaults to responses.tar.xz beside the library")  # fmt: skip
+                         help="also read recorded responses; PATH defaults to responses.tar.xz beside it")  # fmt: skip
     library.add_argument("--live", nargs="?", const="", metavar="PATH",
                          help="keep only live APIs; PATH defaults to live_apis.jsonl beside the library")  # fmt: skip
 
@@ -49,7 +53,9 @@ def add_parser(subparsers: Any) -> None:
                           help="library.jsonl, a folder that holds it, or a ToolBench library to read")  # fmt: skip
     for command in (library, requests):
         command.add_argument("--out", metavar="DIR", help="folder to write to; without it, figures are only printed")
-        command.add_argument("--cache", metavar="DIR", help="folder of parsed libraries (default: $SPM_CACHE or ~/.cache/spm_jax)")
+        command.add_argument(
+            "--cache", metavar="DIR", help="folder of parsed libraries (default: $SPM_CACHE or ~/.cache/spm_jax)"
+        )
 
 
 def _say(text: str) -> None:

@@ -28,7 +28,7 @@ def cache_folder(folder: str | os.PathLike | None = None) -> Path:
 
 
 def content_hash(paths: Iterable[Path | None], extra: bytes = b"") -> str:
-    """SHA-256 over files and folders (names and contents of their files, sorted) and ``extra``; None stands for absent."""
+    """SHA-256 over ``extra`` and files or folders (their files' names and contents, sorted); None: absent."""
     digest = hashlib.sha256(extra)
     for path in paths:
         digest.update(b"\0absent" if path is None else b"\0folder" if path.is_dir() else b"\0file")
@@ -60,7 +60,9 @@ def _unpack(line: list[Any], made: dict[tuple, Field]) -> Tool:
         out = []
         for record in records:
             key = tuple(record)
-            if key not in made:  # most fields stand in many tools: checking and storing them once halves time and memory
+            if (
+                key not in made
+            ):  # most fields stand in many tools: checking and storing them once halves time and memory
                 made[key] = Field(key[0], key[1], key[2], bool(key[3]))
             out.append(made[key])
         return tuple(out)
@@ -70,7 +72,7 @@ def _unpack(line: list[Any], made: dict[tuple, Field]) -> Tool:
 
 
 def save(folder: Path, key: str, library: Library, counts: dict[str, Any]) -> None:
-    """Write a parsed library; atomic. A folder that cannot be written is left alone: the cache is only a convenience."""
+    """Write a parsed library; atomic. A folder that cannot be written is no error: the cache is a convenience."""
     temporary = None
     try:
         folder.mkdir(parents=True, exist_ok=True)

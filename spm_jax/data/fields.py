@@ -16,16 +16,18 @@ from spm_jax.data.schema import Tool
 MAX_WORDS = 8  # of a key; a longer "name" is a sentence or junk and its start identifies it well enough
 
 # Say nothing about what a field holds.
-NOISE = frozenset("a an the of for to my your this that please param parameter parm arg argument field input output".split())
+NOISE = frozenset(
+    "a an the of for to my your this that please param parameter parm arg argument field input output".split()
+)
 
 # Do not identify what a field holds unless one knows whose field it is.
 GENERIC = frozenset(
-    "id uid uuid guid name key code number value type data q query search term text title label description detail info "
-    "information status state result response message msg success error item list array object record entry row element "
-    "count total content body format page limit offset size start end sort order_by sort_by filter option mode index rank "
-    "position level kind category class tag version time_stamp timestamp updated created note comment summary slug ref "
-    "reference handle attribute property meta metadata payload obj output val len length amount quantity flag "
-    "first last next previous prev current new old min max from in on by is get".split()
+    "id uid uuid guid name key code number value type data q query search term text title label description detail "
+    "info information status state result response message msg success error item list array object record entry row "
+    "element count total content body format page limit offset size start end sort filter option mode index rank "
+    "position level kind category class tag version timestamp updated created note comment summary slug ref reference "
+    "handle attribute property meta metadata payload obj output val len length amount quantity flag first last next "
+    "previous prev current new old min max from in on by is get".split()
 )
 
 ABBREVIATIONS = {
@@ -96,7 +98,7 @@ def _split_unicode(name: str) -> list[str]:
         if kind:
             word += char
         last = kind
-    return words + [word] if word else words
+    return [*words, word] if word else words
 
 
 def split_words(name: str) -> list[str]:

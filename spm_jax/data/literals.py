@@ -7,7 +7,9 @@ from typing import Any
 
 MAX_DEPTH = 40
 
-_TOKEN = re.compile(r"""\s*(?:([\[\](){},:])|[bru]?'((?:[^'\\]|\\.)*)'?|[bru]?"((?:[^"\\]|\\.)*)"?|([^\s\[\](){},:'"]+))""", re.S)
+_TOKEN = re.compile(
+    r"""\s*(?:([\[\](){},:])|[bru]?'((?:[^'\\]|\\.)*)'?|[bru]?"((?:[^"\\]|\\.)*)"?|([^\s\[\](){},:'"]+))""", re.S
+)
 _ATOMS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 

@@ -24,7 +24,9 @@ MAX_RESPONSES = 8  # recorded responses that are merged
 
 _COMBINED = ("anyOf", "allOf", "oneOf")
 _SCHEMA_TYPES = frozenset("object array string number integer boolean null file any".split())
-_SCHEMA_MARKS = frozenset(("properties", "items", "$ref", "additionalProperties", "$schema", "patternProperties", *_COMBINED))
+_SCHEMA_MARKS = frozenset(
+    ("properties", "items", "$ref", "additionalProperties", "$schema", "patternProperties", *_COMBINED)
+)
 _PLACEHOLDERS = frozenset(("key1", "key2", "value1", "value2"))  # what RapidAPI's form holds before anyone fills it in
 
 # The envelope of an answer that says only whether it worked. Without anything else in it the answer is no output.
@@ -40,10 +42,10 @@ _WRAPPERS = _ENVELOPE | frozenset(
     "page limit offset object value values".split()
 )
 _FAILURE = re.compile(
-    r"error|not (?:found|subscribed|exist|supported|allowed|available|valid|authori[sz]ed|working|provided)|n't|invalid|"
-    r"missing|required|fail|exceeded|denied|unauthori[sz]ed|forbidden|unavailable|time[d]?[ -]?out|too many|quota|unable|"
-    r"cannot|can not|wrong|bad request|expired|must |blocked|disabled|deprecated|no longer|broke|incorrect|unexpected|"
-    r"please |unreachable|suspended",
+    r"error|not (?:found|subscribed|exist|supported|allowed|available|valid|authori[sz]ed|working|provided)|n't|invalid"
+    r"|missing|required|fail|exceeded|denied|unauthori[sz]ed|forbidden|unavailable|time[d]?[ -]?out|too many|quota"
+    r"|unable|cannot|can not|wrong|bad request|expired|must |blocked|disabled|deprecated|no longer|broke|incorrect"
+    r"|unexpected|please |unreachable|suspended",
     re.IGNORECASE,
 )
 
@@ -151,7 +153,7 @@ def _is_data(name: Any) -> bool:
 
 
 def _is_table(children: list[Any]) -> bool:
-    """Whether an object is a table, its keys names of rows: rates of 20 currencies, the same record of each of 3 teams."""
+    """Whether an object is a table, its keys names of rows: 20 currencies' rates, the same record of 3 teams."""
     if len(children) >= 20:
         return all(isinstance(child, (int, float)) and not isinstance(child, bool) for child in children)
     if len(children) < 3 or not all(isinstance(child, Mapping) and len(child) > 1 for child in children):
@@ -201,7 +203,9 @@ def is_error(value: Any) -> bool:
             return True
         if content in range(400, 600) or (isinstance(content, str) and re.fullmatch("[45][0-9][0-9]", content)):
             return True
-        parts = content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else (content,)
+        parts = (
+            content.values() if isinstance(content, Mapping) else content if isinstance(content, list) else (content,)
+        )
         if any(isinstance(part, str) and _FAILURE.search(part[:300]) for part in islice(parts, 10)):
             return True
     return False
@@ -266,11 +270,15 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 _RETURNED = re.compile(r"\b(?:returns?|returning)\b ([^.:;\n()]+)", re.IGNORECASE)
-_END_OF_LIST = re.compile(r"\b(?:of|for|in|from|by|about|based|which|that|with|to|on|using|given|when|if|as|within|per|at)\b", re.I)
+_END_OF_LIST = re.compile(
+    r"\b(?:of|for|in|from|by|about|based|which|that|with|to|on|using|given|when|if|as|within|per|at)\b", re.I
+)
 _ARTICLE = re.compile(r"^(?:(?:the|a|an|all|its|their|current|both|only|you|list of)\s+)+", re.IGNORECASE)
 
 
-_NOT_A_NAME = re.compile(r"\b(?:how|are|is|can|like|including|more|will|you|or|if|has|have|be|options?)\b", re.IGNORECASE)
+_NOT_A_NAME = re.compile(
+    r"\b(?:how|are|is|can|like|including|more|will|you|or|if|has|have|be|options?)\b", re.IGNORECASE
+)
 
 
 def _listed(text: str, at_least: int) -> list[str]:

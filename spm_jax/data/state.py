@@ -1,18 +1,20 @@
 """Visible state F0 of a request: which fields are known before the first call (method.md section 3).
 
-Explicit state from the caller always wins: where a request carries any, its keys are F0 and the text is not read. Otherwise
-three kinds of evidence are read from the text: typed values (an e-mail address makes ``email`` visible), mentions of the
-library's field keys beside a value ("SKU W003078383"), and free text, which can fill what asks for free text (a query, a
-keyword). Keys are looked up by n-grams of the request's words, so the cost does not grow with the library.
+Explicit state from the caller always wins: where a request carries any, its keys are F0 and the text is not read.
+Otherwise three kinds of evidence are read from the text: typed values (an e-mail address makes ``email`` visible),
+mentions of the library's field keys beside a value ("SKU W003078383"), and free text, which can fill what asks for free
+text (a query, a keyword). Keys are looked up by n-grams of the request's words, whatever the size of the library.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
-from spm_jax.data.fields import GENERIC, canonical_key, split_words, singular, tool_entity
+from spm_jax.data.detectors import DETECTORS
+from spm_jax.data.fields import GENERIC, canonical_key, tool_entity
 from spm_jax.data.schema import Library, Request
 
 MAX_VISIBLE = 128  # keys of one request, surest first
@@ -20,64 +22,17 @@ MAX_TEXT = 20_000  # characters of a request that are read
 MAX_WORDS = 600
 MAX_NGRAM = 4
 
-_NUMBER = r"[-+]?\d{1,4}(?:\.\d{1,20})?"
-_CURRENCIES = (
-    "USD EUR GBP JPY CNY INR AUD CAD CHF NZD SEK NOK DKK RUB BRL MXN ZAR KRW TRY PLN HKD SGD THB IDR MYR PHP AED SAR NGN "
-    "ARS CLP COP EGP ILS CZK HUF RON VND PKR BTC ETH USDT LTC XRP DOGE BNB SOL ADA"
-)
-_MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
-
-# Each detector: what makes a value of its kind, and the keys that such a value fills.
-DETECTORS: Mapping[str, tuple[re.Pattern[str], tuple[str, ...]]] = {
-    name: (re.compile(pattern, flags), tuple(keys.split()))
-    for name, pattern, flags, keys in (
-        ("email", r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+", 0, "email email_address mail recipient to_email user_email"),
-        ("url", r"(?:https?://|www\.)\S{3,}", 0, "url link website uri image_url page_url website_url domain"),
-        ("domain", r"(?<![@\w.])[a-z0-9-]{2,63}\.(?:com|org|net|io|co|dev|gov|edu)\b", re.I, "domain domain_name host website"),
-        ("ip", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])", 0, "ip ip_address"),
-        ("date", r"\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b", 0, "date day start_date end_date from_date to_date"),
-        ("calendar_date", rf"\b(?:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}),? \d{{4}}\b", re.I,
-         "date start_date end_date from_date to_date"),
-        ("year", r"\b(?:1[4-9]|20)\d\d\b(?![-.]\d)", 0, "year"),
-        ("time", r"\b\d{1,2}:\d{2}(?::\d{2})?\b|\b\d{1,2} ?[ap]\.?m\b", re.I, "time"),
-        ("timestamp", r"\b1[4-9]\d{8}\b", 0, "timestamp start end"),
-        ("money", r"[$€£¥]\s?\d[\d,.]{0,15}|\b\d[\d,.]{0,15} ?(?:dollars?|euros?|pounds?|USD|EUR|GBP)\b", re.I, "amount price budget"),
-        ("coordinates", rf"(?<![\d.]){_NUMBER}\s*°?\s*[NS]?\s*,\s*{_NUMBER}(?![\d.])(?<=[.\d]\d)", 0,
-         "latitude longitude coordinate latlng lat_lng point location origin destination"),
-        ("latitude", rf"\blat(?:itude)?\b\W{{0,3}}(?:\w+ )?{_NUMBER}", re.I, "latitude longitude"),
-        ("zip", r"\b\d{5}(?:-\d{4})?\b", 0, "zip zip_code postal_code"),
-        ("phone", r"(?<!\w)\+\d[\d ()-]{7,16}\d|\(\d{3}\) ?\d{3}-\d{4}|\b\d{3}-\d{3}-\d{4}\b", 0,
-         "phone phone_number telephone mobile"),
-        ("currency", rf"\b(?:{_CURRENCIES.replace(' ', '|')})\b", 0,
-         "currency base currency_code to_currency market symbol from_symbol to_symbol currency_base currency_quote "
-         "base_currency target_currency"),
-        ("ticker", r"\b(?!(?:AND|THE|FOR|API|URL|USA|CEO|FAQ|GPS|NEWS|JSON|HTML|CSV|XML|PDF|SKU|ISO|UTC|GMT|EST|PST|TV|PC|ID|OK|AI|UK|US)\b)"
-         r"[A-Z]{3,5}\b|\$[A-Z]{1,5}\b", 0, "symbol ticker stock_symbol ticker_symbol stock"),
-        ("country", r"\b(?:USA|UK|United States|United Kingdom|UAE|Germany|France|Italy|Spain|Canada|Mexico|Brazil|India|China|"
-         r"Japan|Australia|Turkey|Netherlands|Sweden|Norway|Russia|Nigeria|Indonesia|South Korea|Argentina)\b", 0,
-         "country country_name"),
-        ("iso", r"\b[A-Z]{2}\b(?<!\bOR)(?<!\bID)(?<!\bTV)(?<!\bOK)", 0, "country country_code iso state region area"),
-        ("timezone", r"\b(?:America|Europe|Asia|Africa|Australia|Pacific|Atlantic)/[A-Z]\w+|\b(?:UTC|GMT|EST|PST|CET)\b", 0,
-         "timezone time_zone tz"),
-        ("isbn", r"\b97[89][- ]?\d[\d -]{8,12}\d\b", 0, "isbn"),
-        ("asin", r"\bB0[A-Z0-9]{8}\b", 0, "asin"),
-        ("hash", r"\b0x[0-9a-fA-F]{6,}\b", 0, "address hash wallet_address"),
-        ("unit", r"\b(?:metric|imperial)\b", re.I, "unit"),
-        ("json", r"\b(?:json|csv|xml)\b", re.I, "format datatype fmt"),
-    )
-}  # fmt: skip
-
 # A generic word is asked for as the entity's own: its "limit" is news_limit for the news tool.
 _FREE_TEXT = ("query", "q", "search", "keyword", "term", "text", "title", "topic", "search_term", "search_query")
 _NAMED = ("name",)
 _TOKEN = re.compile(r"[^\W_]+(?:[-.'’:/][^\W_]+)*")
 _COUNT = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w:/-]|[.,]\d)")
 _JOINED_NAME = re.compile(r"\b[A-Z]?[a-z]+[A-Z][A-Za-z]*\b|\b[A-Z]{2,}[a-z]+\b")
-_QUOTED = re.compile(r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)|「([^」\n]{1,200})」")
+_QUOTED = re.compile(r"\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|(?<!\w)'[^'\n]{1,200}'(?!\w)|「[^」\n]{1,200}」")
 _STOP = frozenset(
-    "i a an the and or of to in on at for with from by me my you your it its is are be can could would show find get give need "
-    "want please tell then first next after finally also this that these those all any about as what which who how some "
-    "let use using check look search list provide see know help like more most".split()
+    "i a an the and or of to in on at for with from by me my you your it its is are be can could would show find get "
+    "give need want please tell then first next after finally also this that these those all any about as what which "
+    "who how some let use using check look search list provide see know help like more most".split()
 )
 
 
@@ -148,9 +103,11 @@ def read_text(text: str, known: frozenset[str]) -> list[str]:
     keys = [key for key in (*typed, *_FREE_TEXT) if key in known]
     words, is_value, sentence = _words(text, spans)
     joined = (match[0].lower() for match in _JOINED_NAME.finditer(text))  # BizToc names the tools of biztoc
-    pairs = (a + b for a, b in zip(words, words[1:]) if a not in _STOP and b not in _STOP)  # getlearningresource
+    pairs = (a + b for a, b in pairwise(words) if a not in _STOP and b not in _STOP)  # getlearningresource
     owners = _owners(known)
-    content = [w for w in dict.fromkeys((*words, *joined, *pairs)) if w in owners and w not in _STOP and not w.isdigit()]
+    content = [
+        w for w in dict.fromkeys((*words, *joined, *pairs)) if w in owners and w not in _STOP and not w.isdigit()
+    ]
     for length in range(MAX_NGRAM, 0, -1):
         for start in range(len(words) - length + 1):
             key = "_".join(words[start : start + length])
@@ -169,7 +126,7 @@ def read_text(text: str, known: frozenset[str]) -> list[str]:
 def visible_keys(request: Request, known: Collection[str]) -> tuple[str, ...]:
     """F0(q): the canonical keys visible in a request, at most ``MAX_VISIBLE``, sorted.
 
-    ``known``: the keys that the library's tools use, a frozenset (anything else is made one, which costs time each call).
+    ``known``: the keys that the library's tools use, a frozenset (anything else is made one, which costs time).
     Explicit state wins: its keys are taken as they are, whether known or not, and the text is not read.
     """
     explicit = [key for name in request.state if (key := canonical_key(name))]
@@ -198,7 +155,7 @@ def _stands_in(value: object, text: str) -> bool:
 
 
 def labelled_arguments(request: Request, library: Library) -> dict[str, bool]:
-    """Key of each argument of the recorded calls -> whether (any of) its values stands literally in the request text."""
+    """Key of each argument of the recorded calls -> whether one of its values stands literally in the request text."""
     text = request.text.lower()
     labels: dict[str, bool] = {}
     for call in request.trajectory.calls:
@@ -213,8 +170,9 @@ def labelled_arguments(request: Request, library: Library) -> dict[str, bool]:
 def score_reader(requests: Iterable[Request], library: Library, known: Collection[str]) -> dict[str, float]:
     """Precision, recall and F1 (each in [0, 1]) of the reader over the arguments of recorded calls.
 
-    Micro-averaged. An argument counts as visible where its value stands literally in the request text; precision is taken
-    over the keys that have an argument, since nothing tells whether other keys are visible. Explicit state is left out.
+    Micro-averaged. An argument counts as visible where its value stands literally in the request text; precision is
+    taken over the keys that have an argument, since nothing tells whether other keys are visible. Explicit state is
+    left out. ``keys_per_request`` is the mean size of F0.
     """
     hits = predicted = labelled = keys = total = 0
     for request in requests:

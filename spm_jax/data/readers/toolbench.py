@@ -1,7 +1,7 @@
 """The ToolBench library of RapidAPI tools, with its recorded responses and its live cut (data README, toolbench).
 
-A file ``<Category>/<tool>.json`` documents one RapidAPI product and lists its APIs; each API becomes a Tool. Identity is
-(standardised category / standardised file name, standardised API name), and the first entry of an identity is kept.
+A file ``<Category>/<tool>.json`` documents one RapidAPI product and lists its APIs; each API becomes a Tool. Identity
+is (standardised category / standardised file name, standardised API name), and the first entry of an identity is kept.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NAMELESS = "_"  # the name of an API whose own name has no character that standa
 def standardise(name: str) -> str:
     """ToolBench's identifier of a category, product or API name; ``""`` if nothing is left.
 
-    Characters outside letters, digits, ``_``, ``^`` and CJK become ``_``; repeats squeezed; lower case; ``_`` stripped; a
-    leading digit gets ``get_``.
+    Characters outside letters, digits, ``_``, ``^`` and CJK become ``_``; repeats squeezed; lower case; ``_`` stripped;
+    a leading digit gets ``get_``.
     """
     name = re.sub("_+", "_", re.sub(r"[^\u4e00-\u9fa5a-zA-Z0-9^_]", "_", name)).lower().strip("_")
     return "get_" + name if name[:1].isdigit() else name
@@ -152,7 +152,7 @@ def read_live(path: str | os.PathLike) -> tuple[ToolId, ...]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as text ({error})") from None
+        raise DataError(f"{path}: cannot be read as text ({getattr(error, 'strerror', None) or error})") from None
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
@@ -189,8 +189,8 @@ def read_library(
 
     ``path``: library.tar.xz, its unpacked folder, or the folder that holds either. ``responses``: the same of
     responses.tar.xz; None leaves recorded responses out. ``live``: live_apis.jsonl, cuts the library to what it names.
-    ``cache``: folder of parsed libraries, None for the default (see cache.py), False for none. ``progress`` is told, now and then, how far the reading
-    got. Raises DataError.
+    ``cache``: folder of parsed libraries, None for the default (see cache.py), False for none. ``progress`` is told,
+    now and then, how far the reading got. Raises DataError.
     """
     source = find_source(path, "library.tar.xz", "tools")
     answers = None if responses is None else find_source(responses, "responses.tar.xz", "tool_response_cache")

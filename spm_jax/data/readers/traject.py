@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spm_jax.data.readers.archive import Counts, count, find_source, json_files
@@ -102,8 +102,8 @@ def read_requests(path: str | os.PathLike, library: Library) -> tuple[tuple[Requ
     """The sequential requests of which every step is in ``library``, and counts of what was read and skipped.
 
     ``path``: public_data.tar.xz, its unpacked folder, or the folder that holds either. A request's id is
-    ``domain/position in the file``, its group ``domain/sequence_name``; steps that failed when they were recorded are kept,
-    with ``succeeded`` false. Raises DataError.
+    ``domain/position in the file``, its group ``domain/sequence_name``; steps that failed when recorded are kept, with
+    ``succeeded`` false. Raises DataError.
     """
     source = find_source(path, "public_data.tar.xz", "public_data")
     counts: Counts = {}
@@ -133,8 +133,3 @@ def read_requests(path: str | os.PathLike, library: Library) -> tuple[tuple[Requ
     counts["resolved_and_succeeded"] = sum(request.trajectory.succeeded for request in requests)
     counts["groups"] = len({request.group for request in requests})
     return tuple(requests), counts
-
-
-def used_tools(requests: Iterable[Request]) -> frozenset[ToolId]:
-    """Every listing that some trajectory calls."""
-    return frozenset(identity for r in requests for call in r.trajectory.calls for identity in call.tools)
