@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from spm_jax.baselines.dense import fit_dense
 from spm_jax.baselines.lexical import fit_bm25, fit_extended_bm25, fit_sibling_bm25
 from spm_jax.baselines.memory import fit_knn
 from spm_jax.baselines.order_only import fit_order_only
@@ -29,6 +30,7 @@ BASELINES: dict[str, Fit] = {
     "random": fit_random,
     "popularity": fit_popularity,
     "bm25": fit_bm25,
+    "lsa": fit_dense,
     "extended_bm25": fit_extended_bm25,
     "sibling_bm25": fit_sibling_bm25,
     "knn": fit_knn,
