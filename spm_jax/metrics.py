@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -82,7 +83,7 @@ def next_tool(menu: Menu, gold: Gold) -> float | None:
         return None
     prefix: set[int] = set()
     hits = 0
-    for done, following in zip(gold, gold[1:]):
+    for done, following in pairwise(gold):
         prefix.update(done)
         hits += next((int(tool) in following for tool in menu if int(tool) not in prefix), False)
     return hits / (len(gold) - 1)
@@ -103,7 +104,8 @@ def chain_order(menu: Menu, gold: Gold, fixed: np.ndarray) -> float | None:
     """Kendall tau-b between menu position and gold order over the fixed pairs whose tools are both in the menu.
 
     ``fixed`` is bool [T, T], true at [i, j] where g_i must come before g_j. With C pairs in order, D the wrong way
-    round and Z that share one menu position (listings of two gold tools may overlap): (C - D) / sqrt((C + D)(C + D + Z)).
+    round and Z that share one menu position (listings of two gold tools may overlap), it is
+    (C - D) / sqrt((C + D)(C + D + Z)).
     In [-1, 1]; None where no pair is left to compare.
     """
     before, after = np.nonzero(_fixed(fixed, gold))
@@ -208,8 +210,8 @@ def score_menu(
     """Every metric of one menu, by name; metrics that are undefined for this request are left out.
 
     ``frontier`` (tool ids, any order) adds "frontier_chain@<its length>". ``parts`` maps a name such as "cold" to bool
-    [T] and adds "tool_recall_cold@k", the recall over those gold tools alone, where there are any. Raises DataError for an empty chain, for a
-    tool that stands twice and for one outside the library.
+    [T] and adds "tool_recall_cold@k", the recall over those gold tools alone, where there are any. Raises DataError for
+    an empty chain, for a tool that stands twice and for one outside the library.
     """
     if not len(gold):
         raise DataError("a request without recorded calls cannot be scored")

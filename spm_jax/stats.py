@@ -33,9 +33,7 @@ def binomial_two_sided(successes: int, trials: int) -> float:
         raise DataError(f"binomial test: {successes} is not the smaller count of {trials}")
     log_half = trials * math.log(0.5)
     total = math.lgamma(trials + 1)
-    logs = [
-        total - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + log_half for x in range(successes + 1)
-    ]
+    logs = [total - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + log_half for x in range(successes + 1)]
     top = max(logs)
     return min(1.0, 2.0 * math.exp(top) * math.fsum(math.exp(x - top) for x in logs))
 

@@ -58,7 +58,7 @@ def make_table(
     meta: Mapping[str, Any],
     test_metric: str = "complete_chain@32",
 ) -> Table:
-    """The result JSON {"meta": .., "rows": [..]}; ``results`` maps a row's name to ``score_menu`` of each case, in order.
+    """The result JSON {"meta": .., "rows": [..]}; ``results`` maps a row's name to ``score_menu`` of each case.
 
     A row holds "metrics", "by_length" (chains of 2, 3-4, 5-6, >= 7), "warm" (chains whose every tool training used),
     "cold" (the other chains) and, from the second row on, "mcnemar" of the first row against it on ``test_metric``.
@@ -76,9 +76,9 @@ def make_table(
         if any(test_metric not in score for score in scores):
             raise DataError(f"result table: row {name!r} lacks {test_metric!r} for some request")
 
-        def part(kept: Sequence[bool]) -> Metrics:
-            rows_kept = [r for r, keep in enumerate(kept) if keep]
-            return summarise([scores[r] for r in rows_kept], [cases[r].group for r in rows_kept])
+        def part(kept: Sequence[bool], scores: Sequence[Mapping[str, float]] = scores) -> Metrics:
+            chosen = [r for r, keep in enumerate(kept) if keep]
+            return summarise([scores[r] for r in chosen], [cases[r].group for r in chosen])
 
         row: dict[str, Any] = {
             "name": name,
@@ -151,7 +151,8 @@ def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] 
     main = {row["name"]: [row["metrics"].get(column) for column in columns] for row in rows}
     strata = [name for name, _, _ in LENGTHS if any(name in row["by_length"] for row in rows)]
     parts = {
-        row["name"]: [row["by_length"].get(s, {}).get(chain) for s in strata] + [row[s].get(chain) for s in ("warm", "cold")]
+        row["name"]: [row["by_length"].get(s, {}).get(chain) for s in strata]
+        + [row[s].get(chain) for s in ("warm", "cold")]
         for row in rows
     }
     counts = [cell["n"] if cell else 0 for cell in next(iter(parts.values()))]

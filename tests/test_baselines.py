@@ -154,7 +154,7 @@ def test_order_only_leaves_what_lies_beyond_32_in_bm25s_order() -> None:
 def test_gold_outside_the_library_is_named() -> None:
     stray = Request("bad", "t", trajectory=Trajectory((Call((ToolId("no", "where"),)),)))
     for name in ("popularity", "extended_bm25", "sibling_bm25", "knn", "transition_walk", "order_only"):
-        with pytest.raises(DataError, match="request 'bad'.*no/where"):
+        with pytest.raises(DataError, match=r"request 'bad'.*no/where"):
             BASELINES[name](LIBRARY, (stray,)).build(Request("q", "t"), 3)
 
 
@@ -191,4 +191,5 @@ def test_figures_on_traject_bench_over_the_whole_library(shared_data: Path) -> N
     for name, figure in (("bm25", 0.111), ("extended_bm25", 0.721), ("sibling_bm25", 0.711)):
         constructor = BASELINES[name](library, train)
         menus = [(constructor.build(r, 32), library.gold(r)) for r, held in zip(requests, test) if held]
-        assert np.mean([metrics.complete_chain(menu, gold, 32) for menu, gold in menus]) == pytest.approx(figure, abs=0.02)
+        chains = [metrics.complete_chain(menu, gold, 32) for menu, gold in menus]
+        assert np.mean(chains) == pytest.approx(figure, abs=0.02)

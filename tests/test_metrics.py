@@ -13,7 +13,7 @@ from spm_jax import metrics
 from spm_jax.data.schema import DataError, Field, Library, Tool
 from spm_jax.metrics import Schemas
 
-# Tools 0..5. 0 needs nothing and gives a; 1 needs a, gives b; 2 needs a, gives c; 3 needs b and c; 4 needs z; 5 nothing.
+# Tools 0..5: 0 needs nothing, gives a; 1 needs a, gives b; 2 needs a, gives c; 3 needs b and c; 4 needs z; 5 nothing.
 SCHEMAS = Schemas(
     inputs=tuple(map(frozenset, ("", "a", "a", "bc", "z", ""))),
     outputs=tuple(map(frozenset, ("a", "b", "c", "", "b", ""))),
@@ -240,7 +240,7 @@ def test_ordered_prefix_against_every_choice_of_places(case: tuple) -> None:
     best = 0
     for length in range(1, len(gold) + 1):
         places = [[p for p, tool in enumerate(menu[:8]) if tool in tools] for tools in gold[:length]]
-        if any(all(a < b for a, b in zip(c, c[1:])) for c in itertools.product(*places)):
+        if any(all(a < b for a, b in itertools.pairwise(c)) for c in itertools.product(*places)):
             best = length
     assert metrics.ordered_prefix(menu, gold) == best / min(len(gold), 8)
 
@@ -255,7 +255,7 @@ def test_complete_chain_is_full_recall_and_recall_grows_with_k(case: tuple) -> N
 
 @given(_cases())
 def test_a_menu_in_gold_order_is_right_in_every_order_metric(case: tuple) -> None:
-    _, gold, fixed, schemas = case
+    _, gold, fixed, _ = case
     menu = [tools[0] for tools in gold]
     assert metrics.ordered_prefix(menu, gold) == metrics.first_action(menu, gold) == 1
     assert metrics.next_tool(menu, gold) in (None, 1)

@@ -36,7 +36,7 @@ class OrderOnly:
 
 
 def precedence_order(library: Library, train_requests: Sequence[Request]) -> Order:
-    """Sort by the mean path precedence rho_ij (method.md section 2) of a tool over the others; ties keep their order."""
+    """Sort by the mean path precedence rho_ij (method.md section 2) of a tool over the others; ties keep order."""
     before: Counter[tuple[int, int]] = Counter()
     for request in train_requests:
         gold = library.gold(request)

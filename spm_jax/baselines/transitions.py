@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,6 +65,6 @@ def fit_transition_walk(library: Library, train_requests: Sequence[Request], see
     edges: dict[int, Counter[int]] = defaultdict(Counter)
     for request in train_requests:
         path = [START, *(tools[0] for tools in library.gold(request))]
-        for before, after in zip(path, path[1:]):
+        for before, after in pairwise(path):
             edges[before][after] += 1
     return TransitionWalk(library_postings(library), dict(edges))

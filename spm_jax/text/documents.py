@@ -25,18 +25,18 @@ _UNSPACED = (
 
 # Function words of English requests and descriptions; the pieces of contractions ("don't" -> don, t) are among them.
 STOP_WORDS = frozenset(
-    "a about above after again against all also am an and any are aren as at be because been before being below between "
-    "both but by can could couldn d did didn do does doesn doing don down during each few for from further had hadn has "
-    "hasn have haven having he her here hers him his how i if in into is isn it its itself just let ll m ma may me might "
-    "more most must my myself no nor not now o of off on once only or other our ours out over own re s same shall shan "
-    "she should shouldn so some such t than that the their theirs them then there these they this those through to too "
-    "under until up us ve very was wasn we were weren what when where which while who whom whose why will with won would "
-    "wouldn y you your yours yourself".split()
+    "a about above after again against all also am an and any are aren as at be because been before being below "
+    "between both but by can could couldn d did didn do does doesn doing don down during each few for from further "
+    "had hadn has hasn have haven having he her here hers him his how i if in into is isn it its itself just let ll m "
+    "ma may me might more most must my myself no nor not now o of off on once only or other our ours out over own re "
+    "s same shall shan she should shouldn so some such t than that the their theirs them then there these they this "
+    "those through to too under until up us ve very was wasn we were weren what when where which while who whom whose "
+    "why will with won would wouldn y you your yours yourself".split()
 )
 
 
 def _kind(char: str) -> str:
-    """'u' unspaced script, 'd' digit, 'U' capital, 'l' other letter or a mark that belongs to one, ' ' anything else."""
+    """'u' unspaced script, 'd' digit, 'U' capital, 'l' other letter or a mark on one, ' ' anything else."""
     code = ord(char)
     if any(low <= code <= high for low, high in _UNSPACED):
         return "u" if char.isalnum() or unicodedata.category(char)[0] == "M" else " "
@@ -90,7 +90,7 @@ def _field_text(f: Field) -> str:
 
 
 def tool_document(tool: Tool, inputs: bool = True) -> str:
-    """The text that stands for a tool: family, name, their descriptions and its inputs' names and descriptions, one a line.
+    """The text that stands for a tool: family, name, their descriptions, its inputs and theirs, one a line.
 
     ``inputs`` false leaves the inputs out: BM25 finds tools better without them (evaluation.md's extended documents,
     inner folds: complete chain@32 0.59 against 0.50), since an input's description says how to call, not what for.
