@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_library import real_library, real_requests
 
+from spm_jax.data.detectors import DETECTORS
 from spm_jax.data.schema import Call, Field, Library, Request, Tool, ToolId, Trajectory
-from spm_jax.data.state import DETECTORS, MAX_VISIBLE, labelled_arguments, score_reader, visible_keys
+from spm_jax.data.state import MAX_VISIBLE, free_text_keys, labelled_arguments, score_reader, visible_keys
 from spm_jax.data.statistics import known_keys
 
 TYPED = frozenset(key for _, keys in DETECTORS.values() for key in keys)
@@ -75,6 +76,10 @@ def test_free_text_fills_a_query():
     known = {"query", "movie_query", "song_query", "movie_name"}
     assert read("find a movie about whales", known) == ("movie_query", "query")
     assert read('find the movie "Jaws"', known) == ("movie_name", "movie_query", "query")
+
+
+def test_keys_that_any_request_fills():
+    assert free_text_keys({"movie_query", "keyword", "query_id", "sku"}) == {"movie_query", "keyword"}
 
 
 def test_explicit_state_wins():
@@ -144,6 +149,9 @@ def test_quality_and_speed_on_traject(shared_data, pytestconfig):
     score = score_reader(requests, library, known)
     assert score["precision"] > 0.83
     assert score["recall"] > 0.58
+    free = score_reader(requests, library, known, free_text_keys(known))
+    assert free["precision"] > 0.84
+    assert free["recall"] > 0.65
     start = time.process_time()
     for request in requests:
         visible_keys(request, known)

@@ -11,7 +11,7 @@ from typing import Any
 from spm_jax.data import schema, statistics
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library
-from spm_jax.data.state import score_reader
+from spm_jax.data.state import free_text_keys, score_reader
 
 _EXAMPLES = """\
 examples:
@@ -109,6 +109,10 @@ def _read_library(path: str, cache: str | None) -> Library:
     return toolbench.read_library(path, cache=cache, progress=_say)[0]
 
 
+def _rounded(figures: dict[str, float]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
+
+
 def _traject(args: argparse.Namespace) -> int:
     library = _read_library(args.library, args.cache)
     requests, counts = traject.read_requests(args.path, library)
@@ -117,13 +121,15 @@ def _traject(args: argparse.Namespace) -> int:
         raise DataError(f"{args.path}: no request has all its steps in the library of {len(library):,} tools")
     figures = statistics.request_statistics(requests, library)
     _show("requests", figures)
-    reader = score_reader(requests, library, statistics.known_keys(library))
-    reader = {name: round(value, 4) if isinstance(value, float) else value for name, value in reader.items()}
+    known = statistics.known_keys(library)
+    reader = _rounded(score_reader(requests, library, known))
     _show("state reader, against the arguments that stand literally in the request text", reader)
+    free = _rounded(score_reader(requests, library, known, free_text_keys(known)))
+    _show("the same, every free-text key counted as visible", free)
     if args.out:
         out = Path(args.out)
         schema.write_requests(out / "requests.jsonl", requests)
-        _write_counts(out, {"read": counts, "requests": figures, "state_reader": reader})
+        _write_counts(out, {"read": counts, "requests": figures, "state_reader": reader, "with_free_text": free})
         print(f"wrote {out / 'requests.jsonl'} ({len(requests):,} requests) and {out / 'counts.json'}")
     return 0
 
