@@ -26,8 +26,9 @@ setup(
         "numpy>=2.0,<3",
         "ml-collections>=1.0,<2",
         "bm25s>=0.2.13,<0.4",  # the lexical baseline
+        "scipy>=1.14,<2",  # sparse matrices of texts; jax itself requires it
     ],
-    extras_require={"test": ["pytest>=8.3", "hypothesis>=6.100", "scipy>=1.14"]},
+    extras_require={"test": ["pytest>=8.3", "hypothesis>=6.100"]},
     entry_points={"console_scripts": ["spm = spm_jax.cli:main"]},
     classifiers=[
         "Programming Language :: Python :: 3 :: Only",

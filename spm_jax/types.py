@@ -1,16 +1,104 @@
-"""Array aliases, axis letters and the seams (Protocols) of the package.
+"""Pytrees, axis letters and the seams (Protocols) of the package.
 
-Axis letters: B requests, N library, C frontier (128), K menu (32), P ordered prefix (8), S path slots (8), D text (64),
-H width (128), I and O key slots of a tool, V visible keys, W request tokens, R training requests, T calls of a chain.
+Axis letters: B requests, N library, C frontier (128), K menu (32), P ordered prefix (8), S slots (8), D text (64),
+E text at full width, H width (128), I and O key slots of a tool (8, 32), V visible keys, W request words, U tools that
+a training path used, Q ordered pairs of them, F families, T calls of a chain. Ids are int32, -1 = none.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+import dataclasses
+from typing import Protocol, TypeVar, runtime_checkable
 
+import jax
 import numpy as np
 
 from spm_jax.data.schema import Request
+
+Cls = TypeVar("Cls", bound=type)
+
+
+def pytree(cls: Cls) -> Cls:
+    """A frozen dataclass that is a pytree; fields made with ``static()`` are part of the trace, not data."""
+    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
+
+
+def static() -> dataclasses.Field:
+    """A field that is hashed into the trace instead of being traced."""
+    return dataclasses.field(metadata={"static": True})
+
+
+@pytree
+class Postings:
+    """A weighted sparse matrix from words (or keys) to tools, list after list; ``longest`` bounds every list."""
+
+    start: jax.Array  # int32 [words]
+    length: jax.Array  # int32 [words]
+    tool: jax.Array  # int32 [postings]
+    weight: jax.Array  # float32 [postings]
+    longest: int = static()
+
+
+@pytree
+class DeviceLibrary:
+    """A library on the device, padded to a bucket (method.md section 8). Padding tools are not ``valid``."""
+
+    valid: jax.Array  # bool [N]
+    embedding: jax.Array  # float32 [N, E]: rows of length 1; the first 64 columns are the networks' input
+    family: jax.Array  # int32 [N], below F
+    name: jax.Array  # int32 [N]: equal where the words of the names are equal
+    name_words: jax.Array  # int32 [N, 8]
+    inputs: jax.Array  # int32 [N, I]: keys of the required inputs
+    outputs: jax.Array  # int32 [N, O]: keys of the outputs
+    outputs_known: jax.Array  # bool [N]
+    lexical: Postings  # words -> tools, BM25 impact
+    producers: Postings  # keys -> tools that output them
+    idf: jax.Array  # float32 [words]
+    projection: jax.Array  # float32 [words, E]: TF-IDF -> embedding
+    families: int = static()  # F
+
+
+@pytree
+class Memory:
+    """Path statistics M and path memory on the device; every array belongs to training requests only."""
+
+    slot: jax.Array  # int32 [N]: place of a tool in the U used ones
+    calls: jax.Array  # float32 [U]: trajectories that call the tool
+    groups: jax.Array  # float32 [U]: groups that call it
+    first: jax.Array  # float32 [U]: trajectories that call it first
+    pair: jax.Array  # int32 [Q]: slot i * U + slot j, ascending; padding is the largest integer
+    precedes: jax.Array  # float32 [Q]: c(i before j)
+    follows: jax.Array  # float32 [Q]: j called next after i
+    neighbour: jax.Array  # int32 [U, 32]: slots that share groups with the tool, most first
+    neighbour_weight: jax.Array  # float32 [U, 32]: share of the tool's groups that call the neighbour too
+    word_row: jax.Array  # int32 [words]: row of ``recall`` for a word that training requests use
+    recall: jax.Array  # float32 [rows, U]: weight of a request's word for a tool (path memory)
+
+
+@pytree
+class RequestArrays:
+    """A request as the program takes it."""
+
+    words: jax.Array  # int32 [W]: distinct words of the text
+    counts: jax.Array  # float32 [W]
+    visible: jax.Array  # int32 [V]: keys of F0(q)
+
+
+@pytree
+class Frontier:
+    """The C candidate tools of a request, best first, with everything that the retriever and the decoders look at."""
+
+    tool: jax.Array  # int32 [C]
+    valid: jax.Array  # bool [C]
+    prior: jax.Array  # float32 [C]: log-odds of being on the path, by the propagated score
+    query: jax.Array  # float32 [D]
+    text: jax.Array  # float32 [C, D]
+    node: jax.Array  # float32 [C, 12]
+    relation: jax.Array  # int8 [C, C]
+    produces: jax.Array  # bool [C, C, I]: i outputs the p-th required input of j
+    required: jax.Array  # bool [C, I]: j has a p-th required input
+    missing: jax.Array  # bool [C, I]: and it is not visible
+    similar: jax.Array  # float32 [C, C]: cosine of the embeddings at full width
 
 
 @runtime_checkable

@@ -12,23 +12,12 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from spm_jax.text.vocabulary import Vocabulary
+from spm_jax.types import Postings
 
 K1, B = 1.5, 0.75  # BM25's usual constants
 LONGEST = 4096
-
-
-@struct.dataclass
-class Postings:
-    """A weighted sparse matrix from words (or keys) to tools. ``longest`` bounds every list and is static."""
-
-    start: jax.Array  # int32 [words]
-    length: jax.Array  # int32 [words]
-    tool: jax.Array  # int32 [P]
-    weight: jax.Array  # float32 [P]
-    longest: int = struct.field(pytree_node=False)
 
 
 def make_postings(word: np.ndarray, tool: np.ndarray, weight: np.ndarray, words: int, longest: int) -> Postings:
@@ -50,11 +39,12 @@ def make_postings(word: np.ndarray, tool: np.ndarray, weight: np.ndarray, words:
 
 def bm25_postings(words: Sequence[Sequence[str]], vocabulary: Vocabulary, longest: int = LONGEST) -> Postings:
     """BM25 impacts (Lucene's form, as in bm25s) of N tokenised documents."""
-    counts = vocabulary.count(words)
-    size = counts.sums(counts.count)
+    counts = vocabulary.count(words).tocoo()
+    tool, word = counts.coords
+    size = np.bincount(tool, weights=counts.data, minlength=len(words))
     norm = 1 - B + B * size / max(size.mean(), 1e-9)
-    impact = vocabulary.idf[counts.word] * counts.count / (counts.count + K1 * norm[counts.row])
-    return make_postings(counts.word, counts.row, impact, len(vocabulary), longest)
+    impact = vocabulary.idf[word] * counts.data / (counts.data + K1 * norm[tool])
+    return make_postings(word, tool, impact, len(vocabulary), longest)
 
 
 def gather_scores(postings: Postings, ids: jax.Array, weight: jax.Array, size: int) -> jax.Array:

@@ -1,6 +1,6 @@
 """Latent semantic analysis, the embedded text encoder: TF-IDF and a truncated SVD fitted on the library alone.
 
-The SVD is the randomised one of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1), on NumPy.
+The SVD is the randomised one of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spm_jax.text.documents import content_words
-from spm_jax.text.vocabulary import Counts, Vocabulary, build_vocabulary
+from spm_jax.text.vocabulary import Vocabulary, build_vocabulary
 
 OVERSAMPLING = 16
 ITERATIONS = 3
@@ -28,7 +28,7 @@ class Lsa:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """float32 [texts, width]: rows of length 1, or 0 where a text holds no known word."""
         counts = self.vocabulary.count([content_words(text) for text in texts])
-        return normalised(_multiply(counts, self.vocabulary.tfidf(counts), self.projection))
+        return normalised(self.vocabulary.tfidf(counts) @ self.projection)
 
 
 def normalised(rows: np.ndarray) -> np.ndarray:
@@ -37,23 +37,18 @@ def normalised(rows: np.ndarray) -> np.ndarray:
     return (rows / np.maximum(length, 1e-9)).astype(np.float32)
 
 
-def _multiply(counts: Counts, values: np.ndarray, dense: np.ndarray) -> np.ndarray:
-    """The sparse matrix of ``counts`` with ``values`` [P], times ``dense`` [words, width]."""
-    out = np.zeros((len(counts.start) - 1, dense.shape[1]), np.float32)
-    for first in range(0, len(out), 4096):  # in blocks: the gathered rows of all texts together would not fit
-        last = min(first + 4096, len(out))
-        begin, end = counts.start[first], counts.start[last]
-        filled = np.flatnonzero(np.diff(counts.start[first : last + 1]))
-        if len(filled):
-            rows = dense[counts.word[begin:end]] * values[begin:end, None]
-            out[first + filled] = np.add.reduceat(rows, counts.start[first:last][filled] - begin, axis=0)
-    return out
+def _principal(tall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Singular values [r], falling, and right singular vectors [r, r] of ``tall`` [n, r], by way of its Gram matrix."""
+    tall = tall.astype(np.float64)
+    values, vectors = np.linalg.eigh(tall.T @ tall)
+    return np.sqrt(np.maximum(values[::-1], 0)), vectors[:, ::-1]
 
 
-def _transposed(counts: Counts, values: np.ndarray, words: int) -> tuple[Counts, np.ndarray]:
-    order = np.argsort(counts.word, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(counts.word, minlength=words))])
-    return Counts(start, counts.row[order], counts.count[order]), values[order]
+def _orthonormal(tall: np.ndarray) -> np.ndarray:
+    """float32 [n, r]: an orthonormal basis of the columns of ``tall``; directions without weight become 0."""
+    singular, rotation = _principal(tall)
+    scale = np.where(singular > 1e-6 * singular[0], 1 / np.maximum(singular, 1e-30), 0)
+    return (tall @ (rotation * scale).astype(np.float32)).astype(np.float32)
 
 
 def fit_lsa(documents: Sequence[str], width: int, seed: int = 0) -> Lsa:
@@ -64,24 +59,19 @@ def fit_lsa(documents: Sequence[str], width: int, seed: int = 0) -> Lsa:
 
 def fit_lsa_words(words: Sequence[Sequence[str]], vocabulary: Vocabulary, width: int, seed: int = 0) -> Lsa:
     """``fit_lsa`` on tokenised documents and their vocabulary."""
-    counts = vocabulary.count(words)
-    values = vocabulary.tfidf(counts)
-    turned, turned_values = _transposed(counts, values, len(vocabulary))
-    rank = min(width + OVERSAMPLING, len(words), len(vocabulary))
-    if rank == 0:
-        empty = np.zeros((len(vocabulary), width), np.float32)
-        return Lsa(vocabulary, empty, np.zeros((len(words), width), np.float32))
-    sample = np.random.default_rng(seed).standard_normal((len(vocabulary), rank)).astype(np.float32)
-    left = _multiply(counts, values, sample)
-    for _ in range(ITERATIONS):
-        left = np.linalg.qr(left)[0]
-        right = np.linalg.qr(_multiply(turned, turned_values, left))[0]
-        left = _multiply(counts, values, right)
-    _, singular, rotation = np.linalg.svd(left, full_matrices=False)
-    kept = min(width, int(np.sum(singular > 1e-5 * singular[0])))
+    tfidf = vocabulary.tfidf(vocabulary.count(words))
+    rank = min(width + OVERSAMPLING, *tfidf.shape)
     projection = np.zeros((len(vocabulary), width), np.float32)
-    projection[:, :kept] = right @ rotation[:kept].T
-    # The sign of a singular vector is free: make its largest weight positive, so that every machine agrees.
-    largest = projection[np.abs(projection).argmax(axis=0), np.arange(width)]
-    projection *= np.where(largest < 0, -1.0, 1.0).astype(np.float32)
-    return Lsa(vocabulary, projection, normalised(_multiply(counts, values, projection)))
+    if rank:
+        left = tfidf @ np.random.default_rng(seed).standard_normal((len(vocabulary), rank)).astype(np.float32)
+        turned = tfidf.T.tocsr()
+        for _ in range(ITERATIONS):
+            right = _orthonormal(turned @ _orthonormal(left))
+            left = tfidf @ right
+        singular, rotation = _principal(left)
+        kept = min(width, int(np.sum(singular > 1e-4 * singular[0])))
+        projection[:, :kept] = right @ rotation[:, :kept]
+        # The sign of a singular vector is free: make its largest weight positive, so that every machine agrees.
+        largest = projection[np.abs(projection).argmax(axis=0), np.arange(width)]
+        projection *= np.where(largest < 0, -1.0, 1.0).astype(np.float32)
+    return Lsa(vocabulary, projection, normalised(tfidf @ projection))

@@ -1,4 +1,4 @@
-"""Words as integers: the vocabulary of a library and the word counts of texts as one sparse array.
+"""Words as integers: the vocabulary of a library, and texts as sparse rows of word counts.
 
 It is fitted on the library alone, never on requests, so that nothing of a training request can reach another through it.
 """
@@ -11,26 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from spm_jax.text.documents import content_words
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Word counts of D texts in rows: text d holds words ``word[start[d]:start[d + 1]]``, each ``count`` times."""
-
-    start: np.ndarray  # int64 [D + 1]
-    word: np.ndarray  # int32 [P], ascending within a text
-    count: np.ndarray  # float32 [P]
-
-    @property
-    def row(self) -> np.ndarray:
-        """int32 [P]: the text of each entry."""
-        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """float64 [D]: the sum of ``values`` [P] by text."""
-        return np.bincount(self.row, weights=values, minlength=len(self.start) - 1)
 
 
 @dataclass(frozen=True)
@@ -47,8 +30,8 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def count(self, texts: Iterable[Sequence[str]]) -> Counts:
-        """Counts of tokenised ``texts``; words outside the vocabulary are dropped."""
+    def count(self, texts: Iterable[Sequence[str]]) -> csr_array:
+        """float32 [texts, words]: how often each word stands in each tokenised text; other words are dropped."""
         start, words, counts = [0], [], []
         for text in texts:
             found = Counter(self.index[word] for word in text if word in self.index)
@@ -56,13 +39,16 @@ class Vocabulary:
                 words.append(word)
                 counts.append(found[word])
             start.append(len(words))
-        return Counts(np.array(start, np.int64), np.array(words, np.int32), np.array(counts, np.float32))
+        arrays = np.array(counts, np.float32), np.array(words, np.int32), np.array(start, np.int32)
+        return csr_array(arrays, shape=(len(start) - 1, len(self)))
 
-    def tfidf(self, counts: Counts) -> np.ndarray:
-        """float32 [P]: (1 + log count) idf, each text scaled to length 1."""
-        weight = (1 + np.log(counts.count)) * self.idf[counts.word]
-        length = np.sqrt(counts.sums(weight**2))
-        return (weight / np.maximum(length, 1e-9)[counts.row]).astype(np.float32)
+    def tfidf(self, counts: csr_array) -> csr_array:
+        """(1 + log count) idf, each text scaled to length 1 (a text without known words stays 0)."""
+        weight = (1 + np.log(counts.data)) * self.idf[counts.indices]
+        row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        length = np.sqrt(np.bincount(row, weights=weight**2, minlength=counts.shape[0]))
+        values = (weight / np.maximum(length, 1e-9)[row]).astype(np.float32)
+        return csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
 
 
 def build_vocabulary(documents: Sequence[Sequence[str]]) -> Vocabulary:
@@ -81,9 +67,9 @@ def request_words(vocabulary: Vocabulary, text: str, width: int) -> tuple[np.nda
     Of a text with more distinct known words, the ``width`` rarest are kept (highest idf; ties by id).
     """
     counts = vocabulary.count([content_words(text)])
-    kept = np.sort(np.lexsort((counts.word, -vocabulary.idf[counts.word]))[:width])
+    kept = np.sort(np.lexsort((counts.indices, -vocabulary.idf[counts.indices]))[:width])
     ids = np.full(width, -1, np.int32)
     number = np.zeros(width, np.float32)
-    ids[: len(kept)] = counts.word[kept]
-    number[: len(kept)] = counts.count[kept]
+    ids[: len(kept)] = counts.indices[kept]
+    number[: len(kept)] = counts.data[kept]
     return ids, number

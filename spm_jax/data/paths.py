@@ -1,0 +1,96 @@
+"""Path statistics M: what past trajectories say of tools and of pairs of tools (method.md section 2).
+
+Counts are over trajectories; a tool that is called again in one trajectory counts where it was called first, and every
+interchangeable listing of a called tool counts. ``groups`` alone counts groups of requests, so that five paraphrases
+of one sequence are one witness. Statistics out of fold are the statistics of the other requests: build them again
+without the group (``without``), and nothing of it can be left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spm_jax.data.schema import Library, Request
+
+Gold = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class PathStatistics:
+    """M in sparse form. U tools were called in training; pairs [Q] are sorted by (before, after) and name tools by slot."""
+
+    tools: np.ndarray  # int32 [U]: tool ids, ascending; the position of a tool in it is its slot
+    calls: np.ndarray  # float32 [U]: trajectories that call the tool
+    groups: np.ndarray  # float32 [U]: groups that call it
+    first: np.ndarray  # float32 [U]: trajectories that call it first
+    last: np.ndarray  # float32 [U]
+    before: np.ndarray  # int32 [Q]: slot i of the pair
+    after: np.ndarray  # int32 [Q]: slot j
+    precedes: np.ndarray  # float32 [Q]: c(i before j), at any distance
+    follows: np.ndarray  # float32 [Q]: trajectories in which j is the next call after i
+    together: np.ndarray  # float32 [Q]: groups that call both, in any order (the same for (i, j) and (j, i))
+
+
+def without(requests: Iterable[Request], groups: Iterable[str]) -> tuple[Request, ...]:
+    """The requests of all other groups: what the features of a request of ``groups`` may be built from."""
+    excluded = set(groups)
+    return tuple(request for request in requests if request.group not in excluded)
+
+
+def path_statistics(golds: Sequence[Gold], groups: Sequence[str], tools: np.ndarray) -> PathStatistics:
+    """Count R gold chains with their ``groups`` over ``tools`` (int [U], ascending; must hold every gold tool).
+
+    A tool of ``tools`` that no chain calls has counts of 0, which to every feature is the same as not being there.
+    """
+    slot = {int(tool): number for number, tool in enumerate(tools)}
+    size = len(slot)
+    calls, first, last = (np.zeros(size, np.float32) for _ in range(3))
+    members: dict[str, set[int]] = defaultdict(set)
+    pairs: Counter[tuple[int, int]] = Counter()
+    adjacent: Counter[tuple[int, int]] = Counter()
+    for gold, group in zip(golds, groups, strict=True):
+        chain = [[slot[tool] for tool in alternatives] for alternatives in gold]
+        for position, alternatives in enumerate(chain):
+            calls[alternatives] += 1
+            members[group].update(alternatives)
+            for distance, later in enumerate(chain[position + 1 :]):
+                step = {(i, j) for i in alternatives for j in later if i != j}
+                pairs.update(step)
+                if distance == 0:
+                    adjacent.update(step)
+        if chain:
+            first[chain[0]] += 1
+            last[chain[-1]] += 1
+    in_groups = np.zeros(size, np.float32)
+    together: Counter[tuple[int, int]] = Counter()
+    for group in members.values():
+        in_groups[list(group)] += 1
+        together.update((i, j) for i in group for j in group if i != j)
+    keys = sorted(together)  # holds every pair that pairs and adjacent hold
+    column = np.array(keys, np.int32).reshape(-1, 2)
+    return PathStatistics(
+        tools=np.asarray(tools, np.int32),
+        calls=calls,
+        groups=in_groups,
+        first=first,
+        last=last,
+        before=column[:, 0],
+        after=column[:, 1],
+        precedes=np.array([pairs[key] for key in keys], np.float32),
+        follows=np.array([adjacent[key] for key in keys], np.float32),
+        together=np.array([together[key] for key in keys], np.float32),
+    )
+
+
+def called_tools(golds: Iterable[Gold]) -> np.ndarray:
+    """int32 [U]: every tool of the chains, ascending."""
+    return np.array(sorted({tool for gold in golds for tools in gold for tool in tools}), np.int32)
+
+
+def library_golds(library: Library, requests: Sequence[Request]) -> list[tuple[tuple[int, ...], ...]]:
+    """The gold chains of requests, in order (``Library.gold`` of each)."""
+    return [library.gold(request) for request in requests]
