@@ -12,9 +12,9 @@ import json
 import os
 from pathlib import Path
 
+from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.readers.toolbench import read_library
 from spm_jax.data.readers.traject import read_requests
-from spm_jax.data.schema import write_atomic
 from spm_jax.data.synthetic import make_world
 from spm_jax.facts import REAL_FACTS, format_facts, measure_facts
 

@@ -89,7 +89,7 @@ def _numbered(values: list) -> tuple[np.ndarray, int]:
 def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedLibrary:
     """Index a library; ``width`` is E. 44,589 tools take about half a minute on two cores, most of it the SVD."""
     size = bucket(len(library))
-    words = [content_words(tool_document(tool, inputs=False)) for tool in library]
+    words = [content_words(tool_document(tool)) for tool in library]
     vocabulary = build_vocabulary(words)
     lsa = fit_lsa_words(words, vocabulary, width, seed)
     vocabulary_size = bucket(len(vocabulary))

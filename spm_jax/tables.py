@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from spm_jax.data.schema import DataError, write_atomic
+from spm_jax.data.jsonl import write_atomic
+from spm_jax.data.schema import DataError
 from spm_jax.stats import group_interval, mcnemar
 
 LENGTHS = (("2", 2, 2), ("3-4", 3, 4), ("5-6", 5, 6), (">=7", 7, 1 << 30))  # name, smallest, largest chain

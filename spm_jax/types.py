@@ -101,6 +101,21 @@ class Frontier:
     similar: jax.Array  # float32 [C, C]: cosine of the embeddings at full width
 
 
+@pytree
+class MenuInputs:
+    """The K tools that were picked for the menu, in order of picking: what the reranker and the order decoder look at."""
+
+    tool: jax.Array  # int32 [K]
+    valid: jax.Array  # bool [K]
+    query: jax.Array  # float32 [D]
+    text: jax.Array  # float32 [K, D]
+    node: jax.Array  # float32 [K, 14]: the 12, the retriever's membership, the rank
+    pair: jax.Array  # float32 [K, K, 16]
+    produces: jax.Array  # bool [K, K, I]
+    required: jax.Array  # bool [K, I]
+    missing: jax.Array  # bool [K, I]
+
+
 @runtime_checkable
 class MenuConstructor(Protocol):
     """Anything that builds a menu: State-Path and every baseline."""

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from spm_jax.cli import data
-from spm_jax.data.schema import DataError, read_library, read_requests
+from spm_jax.data.jsonl import read_library, read_requests
+from spm_jax.data.schema import DataError
 
 
 def spm(*argv):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from spm_jax.cli import world as command
-from spm_jax.data.schema import (
-    Call, DataError, Field, Library, Request, Tool, ToolId, Trajectory, read_library, read_requests,
-)  # fmt: skip
+from spm_jax.data.jsonl import read_library, read_requests
+from spm_jax.data.schema import Call, DataError, Field, Library, Request, Tool, ToolId, Trajectory  # fmt: skip
 from spm_jax.data.synthetic import make_world
 from spm_jax.facts import FACTS, REAL_FACTS, format_facts, measure_facts, print_facts, read_facts
 

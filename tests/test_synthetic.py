@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.data.schema import (
-    DataError,
-    ToolId,
+from spm_jax.data.jsonl import (
     dumps,
+    fingerprint,
     read_library,
     read_requests,
     request_record,
     write_library,
     write_requests,
 )
+from spm_jax.data.schema import DataError, ToolId
 from spm_jax.data.synthetic import make_world
 from spm_jax.data.synthetic_vocabulary import ASKABLE, DOMAINS, VALUE_KINDS, make_value, operations, provider_name
 from spm_jax.text.documents import tokenize
@@ -44,7 +44,7 @@ def test_a_tiny_world_is_the_one_written_down_here():
     assert tool.inputs[1].description == "How many entries. Default: 10."
     assert (tiny.needs[0], tiny.makes[0]) == (("customer_id",), ("shipment_id",))
     assert [r.id for r in tiny.requests[:6]] == [f"Commerce/{n}" for n in range(5)] + ["Travel/5"]
-    assert tiny.library.fingerprint() == TINY_LIBRARY
+    assert fingerprint(tiny.library) == TINY_LIBRARY
     assert _digest(tiny.requests) == TINY_REQUESTS
 
 

@@ -12,8 +12,9 @@ import time
 import pytest
 from real_library import real_library
 
+from spm_jax.data.jsonl import write_library
 from spm_jax.data.readers.toolbench import live_cut, read_library, read_live, standardise, standardise_api
-from spm_jax.data.schema import DataError, ToolId, write_library
+from spm_jax.data.schema import DataError, ToolId
 
 
 def api(name, **more):

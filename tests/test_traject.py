@@ -7,9 +7,10 @@ import json
 import pytest
 from real_library import real_library, real_requests
 
+from spm_jax.data.jsonl import read_requests as read_written
+from spm_jax.data.jsonl import write_requests
 from spm_jax.data.readers.traject import listings, read_requests
-from spm_jax.data.schema import DataError, Library, Tool, ToolId, write_requests
-from spm_jax.data.schema import read_requests as read_written
+from spm_jax.data.schema import DataError, Library, Tool, ToolId
 
 
 def shop_library():

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from spm_jax.data import schema, statistics
+from spm_jax.data import jsonl, statistics
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library
 from spm_jax.data.state import free_text_keys, score_reader
@@ -72,7 +72,7 @@ def _folder(path: str) -> Path:
 
 
 def _write_counts(out: Path, counts: dict[str, Any]) -> None:
-    schema.write_atomic(out / "counts.json", [json.dumps(counts, indent=2, sort_keys=True, ensure_ascii=False)])
+    jsonl.write_atomic(out / "counts.json", [json.dumps(counts, indent=2, sort_keys=True, ensure_ascii=False)])
 
 
 def _toolbench(args: argparse.Namespace) -> int:
@@ -96,7 +96,7 @@ def _toolbench(args: argparse.Namespace) -> int:
         _show("live cut", figures)
     if args.out:
         out = Path(args.out)
-        schema.write_library(out / "library.jsonl", library)
+        jsonl.write_library(out / "library.jsonl", library)
         _write_counts(out, {"read": counts, "library": figures})
         print(f"wrote {out / 'library.jsonl'} ({len(library):,} tools) and {out / 'counts.json'}")
     return 0
@@ -105,7 +105,7 @@ def _toolbench(args: argparse.Namespace) -> int:
 def _read_library(path: str, cache: str | None) -> Library:
     file = Path(path) / "library.jsonl" if Path(path).is_dir() else Path(path)
     if file.name.endswith(".jsonl") and file.is_file():
-        return schema.read_library(file)
+        return jsonl.read_library(file)
     return toolbench.read_library(path, cache=cache, progress=_say)[0]
 
 
@@ -128,7 +128,7 @@ def _traject(args: argparse.Namespace) -> int:
     _show("the same, every free-text key counted as visible", free)
     if args.out:
         out = Path(args.out)
-        schema.write_requests(out / "requests.jsonl", requests)
+        jsonl.write_requests(out / "requests.jsonl", requests)
         _write_counts(out, {"read": counts, "requests": figures, "state_reader": reader, "with_free_text": free})
         print(f"wrote {out / 'requests.jsonl'} ({len(requests):,} requests) and {out / 'counts.json'}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from spm_jax.data.schema import write_library, write_requests
+from spm_jax.data.jsonl import write_library, write_requests
 from spm_jax.data.synthetic import make_world
 from spm_jax.facts import measure_facts, print_facts
 

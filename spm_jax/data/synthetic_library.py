@@ -10,7 +10,14 @@ import numpy as np
 
 from spm_jax.data.schema import Field, Library, Tool
 from spm_jax.data.synthetic_vocabulary import (
-    DOMAINS, PITCHES, SEGMENTS, Domain, Operation, operations, pick, provider_name,
+    DOMAINS,
+    PITCHES,
+    SEGMENTS,
+    Domain,
+    Operation,
+    operations,
+    pick,
+    provider_name,
 )  # fmt: skip
 
 TOOLS_A_MARKET = 250

@@ -9,7 +9,18 @@ import numpy as np
 from spm_jax.data.schema import Call, DataError, Request, Trajectory
 from spm_jax.data.synthetic_library import Catalogue
 from spm_jax.data.synthetic_vocabulary import (
-    ASKABLE, GIVEN, GOALS, NAMED, OPENINGS, STEPS, TARGETS, TERMINALS, VALUE_KINDS, WISHES, make_value, pick,
+    ASKABLE,
+    GIVEN,
+    GOALS,
+    NAMED,
+    OPENINGS,
+    STEPS,
+    TARGETS,
+    TERMINALS,
+    VALUE_KINDS,
+    WISHES,
+    make_value,
+    pick,
 )  # fmt: skip
 
 PARAPHRASES = 5

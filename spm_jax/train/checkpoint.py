@@ -31,7 +31,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 import spm_jax
-from spm_jax.data.schema import DataError, write_atomic
+from spm_jax.data.jsonl import write_atomic
+from spm_jax.data.schema import DataError
 
 FORMAT = 1
 MARKER = "checkpoint.json"

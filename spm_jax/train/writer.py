@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from spm_jax.data.schema import DataError, dumps, write_atomic
+from spm_jax.data.jsonl import dumps, write_atomic
+from spm_jax.data.schema import DataError
 
 WALL = ("seconds", "examples_per_second")
 
