@@ -1,0 +1,410 @@
+"""The formulas of method.md sections 2 to 7 in plain loops over Python sets, as slow and as literal as they can be.
+
+Nothing here imports spm_jax: these are the second opinions that the compiled program is compared with. Key ids are
+integers, -1 = none, and a tool's keys may come as a padded row. Numbers are float64 throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+
+Keys = Sequence[int] | np.ndarray
+Gold = Sequence[Collection[int]]
+
+
+def keys(row: Keys) -> set[int]:
+    """The keys of a padded row."""
+    return {int(key) for key in row if key >= 0}
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def share(part: float, whole: float) -> float:
+    return part / max(1, whole)
+
+
+# --- signals (section 2) ---------------------------------------------------------------------------------------------
+
+
+def chi(inputs: Keys, visible: Keys) -> float:
+    need = keys(inputs)
+    return share(len(need & keys(visible)) + (not need), len(need))
+
+
+def kappa(outputs: Keys, inputs: Keys) -> float:
+    """Flow from a tool with ``outputs`` to another with ``inputs``."""
+    return share(len(keys(outputs) & keys(inputs)), len(keys(inputs)))
+
+
+def rho(before: float, after: float) -> float:
+    return math.log((before + 1) / (after + 1))
+
+
+def produces(outputs: Sequence[Keys], inputs: Sequence[Keys]) -> np.ndarray:
+    """bool [C, C, I]: i outputs the p-th required input of j; never i = j."""
+    result = np.zeros((len(outputs), len(inputs), len(inputs[0])), bool)
+    for i, made in enumerate(outputs):
+        for j, need in enumerate(inputs):
+            for p, key in enumerate(need):
+                result[i, j, p] = i != j and key >= 0 and key in keys(made)
+    return result
+
+
+def jaccard(a: Keys, b: Keys) -> float:
+    return share(len(keys(a) & keys(b)), len(keys(a) | keys(b)))
+
+
+# --- path statistics (section 2) -------------------------------------------------------------------------------------
+
+
+class Statistics:
+    """Counts over trajectories in dictionaries; a tool stands where it was called first, listings all count."""
+
+    def __init__(self, golds: Sequence[Gold], groups: Sequence[str]) -> None:
+        self.calls: Counter[int] = Counter()
+        self.first: Counter[int] = Counter()
+        self.last: Counter[int] = Counter()
+        self.precedes: Counter[tuple[int, int]] = Counter()
+        self.follows: Counter[tuple[int, int]] = Counter()
+        self.together: Counter[tuple[int, int]] = Counter()
+        self.groups: dict[int, set[str]] = defaultdict(set)
+        for gold, group in zip(golds, groups, strict=True):
+            position: dict[int, int] = {}
+            for step, tools in enumerate(gold):
+                for tool in tools:
+                    position.setdefault(tool, step)
+            for i, at in position.items():
+                self.calls[i] += 1
+                self.groups[i].add(group)
+                self.first[i] += at == 0
+                self.last[i] += at == len(gold) - 1
+                for j, then in position.items():
+                    self.precedes[i, j] += at < then
+                    self.follows[i, j] += at + 1 == then
+                    self.together[i, j] += i != j
+
+    def neighbours(self, tool: int) -> dict[int, float]:
+        """Share of the tool's groups that call each other tool too, where it is above 0."""
+        mine = self.groups.get(tool, set())
+        shares = {j: share(len(mine & theirs), len(mine)) for j, theirs in self.groups.items() if j != tool}
+        return {j: value for j, value in shares.items() if value > 0}
+
+
+# --- text and path memory (sections 4 and 5) -------------------------------------------------------------------------
+
+
+def bm25_impacts(documents: Sequence[Sequence[str]], k1: float = 1.5, b: float = 0.75) -> dict[str, dict[int, float]]:
+    """BM25 in Lucene's form: word -> document -> impact."""
+    counts = [Counter(words) for words in documents]
+    mean_length = sum(map(len, documents)) / len(documents)
+    impacts: dict[str, dict[int, float]] = {}
+    for word in {word for words in documents for word in words}:
+        holders = [d for d, count in enumerate(counts) if count[word]]
+        idf = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
+        impacts[word] = {}
+        for d in holders:
+            norm = k1 * (1 - b + b * len(documents[d]) / mean_length)
+            impacts[word][d] = idf * counts[d][word] / (counts[d][word] + norm)
+    return impacts
+
+
+def best_postings(entries: Mapping[int, float], longest: int) -> dict[int, float]:
+    """The ``longest`` entries of highest weight, ties by tool id."""
+    ranked = sorted(entries.items(), key=lambda entry: (-entry[1], entry[0]))
+    return dict(ranked[:longest])
+
+
+def bm25_scores(documents: Sequence[Sequence[str]], query: Sequence[str], longest: int = 1 << 30) -> np.ndarray:
+    """float64 [N]: the sum over the words of ``query`` (a repeated word counts again) of their impacts."""
+    impacts = bm25_impacts(documents)
+    scores = np.zeros(len(documents))
+    for word in query:
+        for d, impact in best_postings(impacts.get(word, {}), longest).items():
+            scores[d] += impact
+    return scores
+
+
+def tfidf(words: Keys, counts: Sequence[float], idf: np.ndarray) -> np.ndarray:
+    """float64 [words]: count times idf, length 1; 0 without words."""
+    row = np.zeros(len(idf))
+    for word, count in zip(words, counts, strict=True):
+        if word >= 0:
+            row[word] += count * idf[word]
+    return normalised(row)
+
+
+def normalised(row: np.ndarray) -> np.ndarray:
+    length = math.sqrt(float(row @ row))
+    return row / length if length > 0 else row
+
+
+def query_embedding(words: Keys, counts: Sequence[float], idf: np.ndarray, projection: np.ndarray) -> np.ndarray:
+    return normalised(tfidf(words, counts, idf) @ projection)
+
+
+def path_memory(rows: np.ndarray, called: np.ndarray, query: np.ndarray, ridge: float) -> np.ndarray:
+    """float64 [U]: kernel ridge regression of ``called`` [R, U] on the cosine of ``rows`` [R, words], dual form."""
+    kernel = rows @ rows.T
+    dual = np.linalg.solve(kernel + ridge * np.eye(len(rows)), called)
+    return (rows @ query) @ dual
+
+
+# --- frontier (section 4) --------------------------------------------------------------------------------------------
+
+
+def over(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def anchor_features(
+    lexical: np.ndarray, dense: np.ndarray, memory: np.ndarray, groups: np.ndarray, family: np.ndarray
+) -> np.ndarray:
+    """float64 [N, 12] in the order of ``Anchor``; ``lexical`` are raw BM25 scores, ``groups`` 0 where never used."""
+    n = len(lexical)
+    lexical = np.array([over(x, max(lexical)) for x in lexical])
+    rows = np.zeros((n, 12))
+    for i in range(n):
+        kin = [j for j in range(n) if family[j] == family[i]]
+        best = max(lexical[j] for j in kin)
+        best_memory = max(memory[j] for j in kin)
+        group_sum = sum(groups[j] for j in kin)
+        within = over(lexical[i], best)
+        rows[i] = [
+            lexical[i],
+            dense[i],
+            memory[i],
+            math.log(1 + groups[i]),
+            groups[i] > 0,
+            best,
+            best_memory,
+            math.log(1 + group_sum),
+            within,
+            within if group_sum > 0 else 0,
+            within * best_memory,
+            1,
+        ]
+    return rows
+
+
+def propagated_features(
+    score: np.ndarray,
+    anchors: int,
+    statistics: Statistics,
+    family: np.ndarray,
+    inputs: Sequence[Keys],
+    outputs: Sequence[Keys],
+    visible: Keys,
+) -> np.ndarray:
+    """float64 [N, 3]: NEIGHBOUR, FAMILY_NEIGHBOUR and PRODUCER of every tool, of the first pass's ``score`` [N]."""
+    n = len(score)
+    chosen = sorted(range(n), key=lambda i: (-score[i], i))[:anchors]
+    rows = np.zeros((n, 3))
+    for a in chosen:
+        for j, value in statistics.neighbours(a).items():
+            rows[j, 0] = max(rows[j, 0], sigmoid(score[a]) * value)
+        for key in keys(inputs[a]) - keys(visible):
+            for i in range(n):
+                rows[i, 2] += sigmoid(score[a]) * (key in keys(outputs[i]))
+    for i in range(n):
+        rows[i, 1] = max(rows[j, 0] for j in range(n) if family[j] == family[i])
+        rows[i, 2] = math.log(1 + rows[i, 2])
+    return rows
+
+
+def select(score: np.ndarray, valid: np.ndarray, size: int) -> list[int]:
+    """The ``size`` valid tools of highest ``score``, ties by id."""
+    return sorted(np.flatnonzero(valid), key=lambda i: (-score[i], i))[:size]
+
+
+def inject(tool: Sequence[int], wanted: Sequence[int]) -> set[int]:
+    """The tools after injection: those of ``wanted`` that lack push out the last that are not wanted."""
+    kept, lacking = list(tool), keys(wanted) - set(tool)
+    for _ in lacking:
+        del kept[max(n for n, t in enumerate(kept) if t not in keys(wanted))]
+    return set(kept) | lacking
+
+
+# --- node and pair features (sections 5 and 7) -----------------------------------------------------------------------
+
+
+def node_features(
+    prior: np.ndarray,
+    text: tuple[np.ndarray, np.ndarray, np.ndarray],
+    inputs: Sequence[Keys],
+    outputs: Sequence[Keys],
+    outputs_known: np.ndarray,
+    visible: Keys,
+    statistics: Statistics,
+    tool: Sequence[int],
+    family: np.ndarray,
+) -> np.ndarray:
+    """float64 [C, 12] of C valid tools, columns as in ``Node``; all arrays are of those C tools."""
+    c = len(tool)
+    likely = [sigmoid(x) for x in prior]
+    rows = np.zeros((c, 12))
+    for i in range(c):
+        others = [j for j in range(c) if j != i]
+        lacking = keys(inputs[i]) - keys(visible)
+        made = {key for j in others for key in keys(outputs[j])}
+        first, calls = statistics.first[tool[i]], statistics.calls[tool[i]]
+        order = [statistics.precedes[tool[j], tool[i]] for j in range(c)]
+        reverse = [statistics.precedes[tool[i], tool[j]] for j in range(c)]
+        follow = sum(likely[j] * rho(order[j], reverse[j]) for j in range(c))
+        rows[i] = [
+            text[0][i],
+            text[1][i],
+            text[2][i],
+            prior[i] / 5,
+            chi(inputs[i], visible),
+            outputs_known[i],
+            max([kappa(outputs[i], inputs[j]) * likely[j] for j in others], default=0),
+            max([kappa(outputs[j], inputs[i]) * likely[j] for j in others], default=0),
+            share(len(lacking & made), len(lacking)),
+            math.log((first + 1) / (calls - first + 1)),
+            follow / sum(likely),
+            sum(family[j] == family[i] for j in range(c)) / c,
+        ]
+    return rows
+
+
+NEUTRAL, FEEDS, FED_BY, SAME_NAME, SAME_FAMILY = range(5)
+
+
+def relation(before: float, after: float, flow: float, back: float, same_name: bool, same_family: bool) -> int:
+    """The relation of [i, j] from c(i before j), c(j before i), kappa_ij and kappa_ji."""
+    if before > after or (before == after and flow > back):
+        return FEEDS
+    if after > before or back > flow:
+        return FED_BY
+    if same_name:
+        return SAME_NAME
+    return SAME_FAMILY if same_family else NEUTRAL
+
+
+def pair_features(
+    statistics: Statistics,
+    tool: Sequence[int],
+    inputs: Sequence[Keys],
+    outputs: Sequence[Keys],
+    outputs_known: np.ndarray,
+    visible: Keys,
+    name_words: Sequence[Keys],
+    family: np.ndarray,
+    similar: np.ndarray,
+) -> np.ndarray:
+    """float64 [K, K, 16], columns as in ``Pair``."""
+    k = len(tool)
+    flow, missing_flow = np.zeros((k, k)), np.zeros((k, k))
+    result = np.zeros((k, k, 16))
+    for i in range(k):
+        for j in range(k):
+            if i != j:
+                flow[i, j] = kappa(outputs[i], inputs[j])
+                missing_flow[i, j] = kappa(outputs[i], sorted(keys(inputs[j]) - keys(visible)))
+    for i in range(k):
+        for j in range(k):
+            a, b = tool[i], tool[j]
+            before, after = statistics.precedes[a, b], statistics.precedes[b, a]
+            result[i, j] = [
+                flow[i, j],
+                flow[j, i],
+                missing_flow[i, j],
+                missing_flow[j, i],
+                rho(before, after),
+                math.log(1 + before),
+                math.log(1 + after),
+                share(statistics.follows[a, b], statistics.calls[a]),
+                share(statistics.follows[b, a], statistics.calls[b]),
+                jaccard(inputs[i], inputs[j]),
+                jaccard(outputs[i], outputs[j]),
+                jaccard(name_words[i], name_words[j]),
+                similar[i, j],
+                family[i] == family[j],
+                outputs_known[i],
+                outputs_known[j],
+            ]
+    return result
+
+
+# --- decoders (sections 6 and 7) -------------------------------------------------------------------------------------
+
+
+def cover_gain(
+    i: int,
+    picked: Sequence[int],
+    member: np.ndarray,
+    slot: np.ndarray,
+    made: np.ndarray,
+    missing: np.ndarray,
+    required: np.ndarray,
+    similar: np.ndarray,
+    coverage: float,
+    redundancy: float,
+) -> float:
+    """s_i after ``picked``; ``made`` [C, C, I] is ``produces``."""
+    covered = [max([slot[j, s] for j in picked], default=0.0) for s in range(slot.shape[1])]
+    gain = sum(max(0.0, slot[i, s] - covered[s]) for s in range(slot.shape[1]))
+    for j in picked:
+        for p in range(required.shape[1]):
+            if missing[j, p] and not any(made[other, j, p] for other in picked) and made[i, j, p]:
+                gain += 1 / sum(required[j])
+    repeated = max([0.0, *(similar[i, j] for j in picked)])
+    return float(member[i] + coverage * gain - redundancy * repeated)
+
+
+def first_largest(score: Callable[[int], float], among: Sequence[int]) -> int:
+    return max(sorted(among), key=score)  # max keeps the first of equals
+
+
+def cover(valid: np.ndarray, size: int, *arrays_and_weights) -> list[int]:
+    """The picks of the greedy coverage decoder; ``arrays_and_weights`` are those of ``cover_gain``."""
+    picked: list[int] = []
+    while len(picked) < size and len(picked) < sum(valid):
+        left = [i for i in range(len(valid)) if valid[i] and i not in picked]
+        picked.append(first_largest(lambda i: cover_gain(i, picked, *arrays_and_weights), left))
+    return picked + [-1] * (size - len(picked))
+
+
+def decoder_scores(
+    placed: Sequence[int],
+    t: int,
+    entry: np.ndarray,
+    slot: np.ndarray,
+    precedence: np.ndarray,
+    made: np.ndarray,
+    required: np.ndarray,
+    missing: np.ndarray,
+    valid: np.ndarray,
+    weights: Sequence[float],
+) -> dict[int, float]:
+    """r_i(t) of every valid tool not in ``placed``."""
+    unplaced = [i for i in range(len(entry)) if valid[i] and i not in placed]
+    scores = {}
+    for i in unplaced:
+        others = [j for j in unplaced if j != i]
+        need = [p for p in range(required.shape[1]) if required[i, p]]
+        met = [p for p in need if not missing[i, p] or any(made[j, i, p] for j in placed)]
+        scores[i] = float(
+            (t == 0) * weights[0] * entry[i]
+            + weights[1] * slot[i, t]
+            + weights[2] * share(sum(precedence[i, j] for j in others), len(others))
+            + weights[3] * (share(len(met), len(need)) if need else 1.0)
+        )
+    return scores
+
+
+def order(size: int, *arrays_and_weights) -> list[int]:
+    """The menu's order; ``arrays_and_weights`` are those of ``decoder_scores``."""
+    valid = arrays_and_weights[6]
+    placed: list[int] = []
+    for t in range(min(size, sum(valid))):
+        scores = decoder_scores(placed, t, *arrays_and_weights)
+        placed.append(first_largest(scores.__getitem__, list(scores)))
+    rest = [i for i in range(len(valid)) if valid[i] and i not in placed]
+    return placed + rest + [-1] * (len(valid) - len(placed) - len(rest))
