@@ -63,7 +63,8 @@ class Pair(IntEnum):
 
 def membership(keys: jax.Array, within: jax.Array) -> jax.Array:
     """bool, shape of ``keys`` [.., I]: the key is not -1 and stands in ``within`` [V]."""
-    return jnp.any(keys[..., None] == jnp.where(within < 0, -2, within), axis=-1)
+    within = jnp.where(within < 0, -2, within).reshape((1,) * jnp.ndim(keys) + (-1,))
+    return jnp.any(keys[..., None] == within, axis=-1)
 
 
 def chi(inputs: jax.Array, visible: jax.Array) -> jax.Array:

@@ -198,7 +198,8 @@ def select(
 
 def inject(tool: jax.Array, wanted: jax.Array) -> jax.Array:
     """``tool`` [C] with every id of ``wanted`` [T] (-1 = none) in it; those not there yet replace the last ones."""
-    absent = (wanted >= 0) & ~jnp.any(wanted[:, None] == tool[None, :], axis=1)
+    repeated = jnp.any(jnp.tril(wanted[:, None] == wanted[None, :], -1), axis=1)
+    absent = (wanted >= 0) & ~repeated & ~jnp.any(wanted[:, None] == tool[None, :], axis=1)
     keep = jnp.any(tool[:, None] == wanted[None, :], axis=1)  # a wanted tool is not pushed out by another
     # The places that may be given away, in order; the first absent tool takes the last of them.
     free = jnp.argsort(keep, stable=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spm_jax.data.paths import Gold, PathStatistics, path_statistics
+from spm_jax.device_library import bucket
 from spm_jax.text.documents import content_words
 from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.types import Memory
@@ -21,7 +22,10 @@ PADDING = np.iinfo(np.int32).max
 
 
 class MemoryBuilder:
-    """Builds the Memory of any subset of R training requests, all in the same shapes: one trace serves every subset."""
+    """Builds the Memory of any subset of R training requests, all in the same shapes: one trace serves every subset.
+
+    The shapes are buckets, so one trace also serves other training data and libraries of the same buckets.
+    """
 
     def __init__(
         self,
@@ -37,13 +41,13 @@ class MemoryBuilder:
         self.golds, self.groups, self.tools, self.ridge = list(golds), list(groups), tools, ridge
         tfidf = vocabulary.tfidf(vocabulary.count([content_words(text) for text in texts]))
         used = np.unique(tfidf.indices)
-        self.word_row = np.full(max(1, len(vocabulary)), -1, np.int32)
+        self.word_row = np.full(bucket(len(vocabulary)), -1, np.int32)
         self.word_row[used] = np.arange(len(used))
-        self.tfidf = np.zeros((len(texts), max(1, len(used))), np.float32)  # [R, rows]
+        self.tfidf = np.zeros((len(texts), bucket(len(used))), np.float32)  # [R, rows]
         self.tfidf[:, : len(used)] = tfidf[:, used].toarray()
         self.slot = np.full(size, -1, np.int32)
         self.slot[tools] = np.arange(len(tools))
-        self.calls = np.zeros((len(texts), max(1, len(tools))), np.float32)  # [R, U]
+        self.calls = np.zeros((len(texts), bucket(len(tools))), np.float32)  # [R, U]
         for request, gold in enumerate(golds):
             for alternatives in gold:
                 self.calls[request, self.slot[list(alternatives)]] = 1
@@ -64,12 +68,12 @@ class MemoryBuilder:
         return tfidf.T @ dual
 
     def _arrays(self, m: PathStatistics, recall: np.ndarray) -> Memory:
-        slots = max(1, len(m.tools))
+        slots = self.calls.shape[1]
         if slots**2 > PADDING:
-            raise ValueError(f"{slots} used tools: pairs of more than 46,340 do not fit in 32 bits")
-        pair = np.full(max(1, self.pairs), PADDING, np.int32)
+            raise ValueError(f"room for {slots} used tools: pairs of more than 46,340 do not fit in 32 bits")
+        pair = np.full(bucket(self.pairs), PADDING, np.int32)
         pair[: len(m.before)] = m.before * slots + m.after
-        neighbour, weight = _neighbours(m)
+        neighbour, weight = _neighbours(m, slots)
         return Memory(
             slot=self.slot,
             calls=_padded(m.calls, slots),
@@ -91,12 +95,11 @@ def _padded(values: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
-def _neighbours(m: PathStatistics) -> tuple[np.ndarray, np.ndarray]:
+def _neighbours(m: PathStatistics, slots: int) -> tuple[np.ndarray, np.ndarray]:
     """The 32 tools that share most groups with each used tool (ties by slot), and the share of its groups [U, 32].
 
     The divisor is the number of groups + 0.5: a tool seen once says less of its neighbours than one seen often.
     """
-    slots = max(1, len(m.tools))
     neighbour = np.full((slots, NEIGHBOURS), -1, np.int32)
     weight = np.zeros((slots, NEIGHBOURS), np.float32)
     order = np.lexsort((m.after, -m.together, m.before))

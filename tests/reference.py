@@ -2,6 +2,11 @@
 
 Nothing here imports spm_jax: these are the second opinions that the compiled program is compared with. Key ids are
 integers, -1 = none, and a tool's keys may come as a padded row. Numbers are float64 throughout.
+
+They were written from the specification alone. Where it is silent they follow the program's choice: TF-IDF is
+(1 + log count) idf, a word of a request counts in BM25 with the root of its count, a neighbour's share has a divisor
+of groups + 0.5, a producer is credited with shares of a consumer's inputs, the best of a family is at least 0, and a
+tool has no relation to itself.
 """
 
 from __future__ import annotations
@@ -72,7 +77,6 @@ class Statistics:
         self.last: Counter[int] = Counter()
         self.precedes: Counter[tuple[int, int]] = Counter()
         self.follows: Counter[tuple[int, int]] = Counter()
-        self.together: Counter[tuple[int, int]] = Counter()
         self.groups: dict[int, set[str]] = defaultdict(set)
         for gold, group in zip(golds, groups, strict=True):
             position: dict[int, int] = {}
@@ -87,13 +91,16 @@ class Statistics:
                 for j, then in position.items():
                     self.precedes[i, j] += at < then
                     self.follows[i, j] += at + 1 == then
-                    self.together[i, j] += i != j
 
-    def neighbours(self, tool: int) -> dict[int, float]:
-        """Share of the tool's groups that call each other tool too, where it is above 0."""
+    def together(self, i: int, j: int) -> int:
+        """Groups that call both."""
+        return len(self.groups[i] & self.groups[j])
+
+    def neighbours(self, tool: int, most: int = 32) -> dict[int, float]:
+        """Share of the tool's groups that call each other tool too, of the ``most`` with the largest above 0."""
         mine = self.groups.get(tool, set())
-        shares = {j: share(len(mine & theirs), len(mine)) for j, theirs in self.groups.items() if j != tool}
-        return {j: value for j, value in shares.items() if value > 0}
+        shares = {j: len(mine & theirs) / (len(mine) + 0.5) for j, theirs in self.groups.items() if j != tool}
+        return best_postings({j: value for j, value in shares.items() if value > 0}, most)
 
 
 # --- text and path memory (sections 4 and 5) -------------------------------------------------------------------------
@@ -121,21 +128,21 @@ def best_postings(entries: Mapping[int, float], longest: int) -> dict[int, float
 
 
 def bm25_scores(documents: Sequence[Sequence[str]], query: Sequence[str], longest: int = 1 << 30) -> np.ndarray:
-    """float64 [N]: the sum over the words of ``query`` (a repeated word counts again) of their impacts."""
+    """float64 [N]: the sum over the words of ``query`` of their impacts times the root of their counts."""
     impacts = bm25_impacts(documents)
     scores = np.zeros(len(documents))
-    for word in query:
+    for word, count in Counter(query).items():
         for d, impact in best_postings(impacts.get(word, {}), longest).items():
-            scores[d] += impact
+            scores[d] += math.sqrt(count) * impact
     return scores
 
 
 def tfidf(words: Keys, counts: Sequence[float], idf: np.ndarray) -> np.ndarray:
-    """float64 [words]: count times idf, length 1; 0 without words."""
+    """float64 [words]: (1 + log count) idf, length 1; 0 without words."""
     row = np.zeros(len(idf))
     for word, count in zip(words, counts, strict=True):
         if word >= 0:
-            row[word] += count * idf[word]
+            row[word] += (1 + math.log(count)) * idf[word]
     return normalised(row)
 
 
@@ -172,7 +179,7 @@ def anchor_features(
     for i in range(n):
         kin = [j for j in range(n) if family[j] == family[i]]
         best = max(lexical[j] for j in kin)
-        best_memory = max(memory[j] for j in kin)
+        best_memory = max(0, *(memory[j] for j in kin))
         group_sum = sum(groups[j] for j in kin)
         within = over(lexical[i], best)
         rows[i] = [
@@ -210,7 +217,7 @@ def propagated_features(
             rows[j, 0] = max(rows[j, 0], sigmoid(score[a]) * value)
         for key in keys(inputs[a]) - keys(visible):
             for i in range(n):
-                rows[i, 2] += sigmoid(score[a]) * (key in keys(outputs[i]))
+                rows[i, 2] += sigmoid(score[a]) * share(key in keys(outputs[i]), len(keys(inputs[a])))
     for i in range(n):
         rows[i, 1] = max(rows[j, 0] for j in range(n) if family[j] == family[i])
         rows[i, 2] = math.log(1 + rows[i, 2])
@@ -277,10 +284,10 @@ NEUTRAL, FEEDS, FED_BY, SAME_NAME, SAME_FAMILY = range(5)
 
 
 def relation(before: float, after: float, flow: float, back: float, same_name: bool, same_family: bool) -> int:
-    """The relation of [i, j] from c(i before j), c(j before i), kappa_ij and kappa_ji."""
+    """The relation of [i, j], i other than j, from c(i before j), c(j before i), kappa_ij and kappa_ji."""
     if before > after or (before == after and flow > back):
         return FEEDS
-    if after > before or back > flow:
+    if after > before or (before == after and back > flow):
         return FED_BY
     if same_name:
         return SAME_NAME

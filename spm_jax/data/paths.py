@@ -53,7 +53,10 @@ def path_statistics(golds: Sequence[Gold], groups: Sequence[str], tools: np.ndar
     pairs: Counter[tuple[int, int]] = Counter()
     adjacent: Counter[tuple[int, int]] = Counter()
     for gold, group in zip(golds, groups, strict=True):
-        chain = [[slot[tool] for tool in alternatives] for alternatives in gold]
+        chain, called = [], set()  # of each step, the slots of the tools that no earlier step called
+        for alternatives in gold:
+            chain.append([slot[tool] for tool in alternatives if tool not in called])
+            called.update(alternatives)
         for position, alternatives in enumerate(chain):
             calls[alternatives] += 1
             members[group].update(alternatives)
