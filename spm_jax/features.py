@@ -1,6 +1,6 @@
 """Signals, node features, relations and pair features (method.md sections 2, 5 and 7).
 
-Every function is pure, works on one request and is compiled as part of the menu program; requests are added by ``vmap``.
+Every function is pure, works on one request and is compiled as part of the menu program; ``vmap`` adds requests.
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ def node_features(
     likely = jnp.where(valid, jax.nn.sigmoid(prior), 0.0)
     produced = produced & valid[:, None, None] & valid[None, :, None]
     flow = kappa(produced, required)
+    producible = jnp.any(produced, axis=0) & missing
     precedes, _ = pair_counts(memory, tool)
     family = library.family[tool]
     same_family = (family[:, None] == family[None, :]) & valid[None, :]
@@ -157,7 +158,7 @@ def node_features(
         Node.OUTPUTS_KNOWN: library.outputs_known[tool],
         Node.FLOW_OUT: _best(flow, likely[None, :]),
         Node.FLOW_IN: _best(flow.T, likely[None, :]),
-        Node.PRODUCIBLE: jnp.sum(jnp.any(produced, axis=0) & missing, axis=1) / jnp.maximum(1, jnp.sum(missing, axis=1)),
+        Node.PRODUCIBLE: jnp.sum(producible, axis=1) / jnp.maximum(1, jnp.sum(missing, axis=1)),
         Node.FIRST: first_log_odds(per_tool(memory, memory.first, tool), per_tool(memory, memory.calls, tool)),
         Node.FOLLOW: jnp.sum(rho(precedes) * likely[:, None], axis=0) / jnp.maximum(1e-6, jnp.sum(likely)),
         Node.FAMILY: jnp.sum(same_family, axis=1) / jnp.maximum(1, jnp.sum(valid)),

@@ -1,4 +1,4 @@
-"""Signals, node features, relations and pair features: by hand, by property, and against the oracles on small worlds."""
+"""Signals, node features, relations and pair features: by hand, by property, and against the oracles."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from worlds import DEPTH, SIZE, World, look, make_world, random_weights
 
-import reference
 from spm_jax.data.schema import Library, Request, Tool
 from spm_jax.device_library import index_library
 from spm_jax.features import (
@@ -32,7 +33,6 @@ from spm_jax.features import (
     rho,
 )
 from spm_jax.memory import MemoryBuilder
-from worlds import DEPTH, SIZE, World, look, make_world, random_weights
 
 SEEDS = range(4)
 rows = arrays(np.int32, (5, 4), elements=st.integers(-1, 5))
@@ -220,7 +220,8 @@ def test_padding_of_a_frontier_is_empty_and_changes_nothing():
 def test_a_bare_library_without_fields_paths_or_words_gives_finite_features(names):
     indexed = index_library(Library(tuple(Tool("!", name) for name in names)), 16)
     memory = MemoryBuilder(indexed.vocabulary, [], [], [], np.array([], np.int32), 128, 1.0).build()
-    frontier = look(indexed.arrays, memory, random_weights(1), indexed.request(Request("r", "")), size=SIZE, width=DEPTH)
+    request = indexed.request(Request("r", ""))
+    frontier = look(indexed.arrays, memory, random_weights(1), request, size=SIZE, width=DEPTH)
     assert np.asarray(frontier.valid).sum() == 2
     for leaf in jax.tree.leaves(frontier):
         assert np.isfinite(np.asarray(leaf)).all()

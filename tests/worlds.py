@@ -1,4 +1,4 @@
-"""Small random worlds (library, training requests, memory) for the tests of the compiled program, and their oracles' form."""
+"""Small random worlds (library, training requests, memory) for the tests of the compiled program."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import jax
 import numpy as np
-
 from reference import Statistics
+
 from spm_jax.data.schema import Field, Library, Request, Tool
 from spm_jax.device_library import IndexedLibrary, index_library
-from spm_jax.frontier import FEATURES, Anchor, FrontierWeights, select
+from spm_jax.frontier import Anchor, FrontierWeights, Propagated, select
 from spm_jax.memory import MemoryBuilder
 from spm_jax.types import Memory
 
@@ -77,7 +77,7 @@ def make_library(rng: np.random.Generator, tools: int) -> Library:
 def random_weights(seed: int) -> FrontierWeights:
     """Weights with no zero, so that every feature matters."""
     rng = np.random.default_rng(seed)
-    anchor, propagated = rng.normal(size=len(Anchor)), rng.normal(size=FEATURES)
+    anchor, propagated = rng.normal(size=len(Anchor)), rng.normal(size=len(Anchor) + len(Propagated))
     return FrontierWeights(anchor.astype(np.float32), propagated.astype(np.float32))
 
 

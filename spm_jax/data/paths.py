@@ -21,7 +21,7 @@ Gold = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class PathStatistics:
-    """M in sparse form. U tools were called in training; pairs [Q] are sorted by (before, after) and name tools by slot."""
+    """M in sparse form. U tools were called in training; pairs [Q] are sorted by (before, after), tools by slot."""
 
     tools: np.ndarray  # int32 [U]: tool ids, ascending; the position of a tool in it is its slot
     calls: np.ndarray  # float32 [U]: trajectories that call the tool
