@@ -62,7 +62,7 @@ def cover(
     )
 
     def gain(state: CoverState) -> jax.Array:
-        new_slots = jnp.sum(jnp.maximum(0.0, slot - state.slots), axis=1)
+        new_slots = jnp.sum(jnp.maximum(0.0, slot - state.slots[None, :]), axis=1)
         met = jnp.einsum("ijp,jp->i", produces.astype(jnp.float32), state.needed * share[:, None])
         return member + coverage * (new_slots + met) - redundancy * state.similar
 
