@@ -176,7 +176,9 @@ def test_without_coverage_cover_is_the_best_set():
 
 def test_slot_coverage_is_within_1_minus_1_over_e_of_the_best_set():
     """With slots alone the gain is monotone and submodular (Nemhauser, Wolsey and Fisher 1978)."""
-    picks = covers((slot[..., 0] * 0, slot, tail[0] & False, nothing, tail[2], tail[3], tail[4] | True), 1.0, 0.0, 3)
+    member, slot, produces, _, required, similar, valid = cover_cases()
+    none = np.zeros_like(required)
+    picks = covers((0 * member, slot, produces, none, required, similar, valid | True), 1.0, 0.0, 3)
     ratios = []
     for got, probabilities in zip(np.asarray(picks), slot, strict=True):
         best = max(probabilities[list(s)].max(axis=0).sum() for s in itertools.combinations(range(C), 3))
@@ -204,9 +206,8 @@ def test_precedence_alone_sorts():
     flow = rng.permutation(C).astype(np.float32)
     none = np.zeros((C, INPUTS), bool)
     shown = jit_order(
-    member, slot, produces, _, required, similar, valid = cover_cases()
-    none = np.zeros_like(required)
-    picks = covers((0 * member, slot, produces, none, required, similar, valid | True), 1.0, 0.0, 3)
+        np.zeros(C, np.float32), np.zeros((C, C), np.float32), flow[:, None] - flow[None, :],
+        np.zeros((C, C, INPUTS), bool),
         none, none, np.ones(C, bool), jnp.array([0.0, 0, 1, 0]), size=C,
     )  # fmt: skip
     assert np.asarray(shown).tolist() == np.argsort(-flow).tolist()
