@@ -149,6 +149,7 @@ def test_a_bad_tool_is_named(record, message, tmp_path):
         ({**REQUEST, "text": "\ud83d"}, "request 'r': text: contains a lone surrogate"),
         ({**REQUEST, "group": 1}, "request 'r': group: expected a string"),
         ({**REQUEST, "state": []}, "request 'r': state: expected an object"),
+        ({**REQUEST, "state": {"a": ["\ud800"]}}, "request 'r': state: contains a lone surrogate"),
         ({**REQUEST, "state": {"": 1}}, "request 'r': state key: must not be empty"),
         ({**REQUEST, "calls": "no"}, "request: calls: expected a list, got str"),
         ({**REQUEST, "calls": [CALL, 3]}, r"request: calls\[1\]: expected an object, got int"),
@@ -157,6 +158,7 @@ def test_a_bad_tool_is_named(record, message, tmp_path):
         ({**REQUEST, "calls": [{"tools": [{"family": "f"}]}]}, r"calls\[0\]: tools\[0\]: field 'name' is missing"),
         ({**REQUEST, "calls": [{"tools": [{**TOOL, "name": 4}]}]}, "call: tool name: expected a string, got int"),
         ({**REQUEST, "calls": [{**CALL, "arguments": 4}]}, "call: arguments: expected an object"),
+        ({**REQUEST, "calls": [{**CALL, "arguments": {"a": {"\ud800": 1}}}]}, "call: arguments: contains a lone"),
         ({**REQUEST, "calls": [{**CALL, "succeeded": "y"}]}, "call: succeeded: expected true or false"),
         ({**REQUEST, "trajectory": []}, "unknown field 'trajectory'"),
     ],
@@ -228,6 +230,7 @@ def test_what_is_made_is_frozen_and_copied():
         (lambda: Trajectory([3]), r"trajectory\[0\]: expected Call, got int"),
         (lambda: Request("r", "t", trajectory=[]), "request 'r': trajectory: expected a Trajectory"),
         (lambda: Call(()), "call: names no tool"),
+        (lambda: Call((("f", "n", "x"),)), "call: tools: expected pairs of family and name"),
     ],
 )
 def test_wrong_types_in_code(make, message):

@@ -55,9 +55,10 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     for key in value:
         _text(key, f"{where} key", empty=False)
     try:
-        return MappingProxyType(json.loads(json.dumps(dict(value), allow_nan=False)))
+        written = json.dumps(dict(value), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON ({error})") from None
+    return MappingProxyType(json.loads(_text(written, where)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +180,12 @@ class Call:
     succeeded: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tools", tuple(ToolId(*t) for t in _tuple(self.tools, tuple, "call: tools")))
-        if not self.tools:
+        tools = _tuple(self.tools, tuple, "call: tools")
+        if not tools:
             raise DataError("call: names no tool")
+        if any(len(identity) != 2 for identity in tools):
+            raise DataError("call: tools: expected pairs of family and name")
+        object.__setattr__(self, "tools", tuple(ToolId(*identity) for identity in tools))
         for identity in self.tools:
             _text(identity.family, "call: tool family", empty=False, nul=False)
             _text(identity.name, "call: tool name", empty=False, nul=False)
