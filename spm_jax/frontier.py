@@ -3,7 +3,7 @@
 Two passes over the whole library, both linear in named features. The first scores text and path memory; its best tools
 are the anchors. The second propagates from them to their training-path neighbours, to the producers of the inputs that
 they miss, and to their family, and its score, a log-odds of being on the path, picks the frontier. The weights of both
-passes are fitted by logistic regression on training requests (train/frontier.py).
+second pass are fitted on training requests (train/frontier.py); those of the first are constants.
 """
 
 from __future__ import annotations
@@ -43,10 +43,7 @@ class Propagated(IntEnum):
     NEIGHBOUR = 12  # best of: anchor's probability times the share of its groups that call the tool
     FAMILY_NEIGHBOUR = 13  # the family's best of it
     PRODUCER = 14  # log(1 + probability-weighted missing inputs of anchors that the tool outputs)
-    ANCHOR = 15  # log-odds of the first pass
 
-
-FEATURES = len(Anchor) + len(Propagated)
 
 
 @pytree
@@ -54,7 +51,7 @@ class FrontierWeights:
     """Weights of the two passes."""
 
     anchor: jax.Array  # float32 [12]
-    propagated: jax.Array  # float32 [16]
+    propagated: jax.Array  # float32 [15]
 
 
 @pytree
@@ -63,7 +60,7 @@ class Scores:
 
     query: jax.Array  # float32 [E]
     text: tuple[jax.Array, jax.Array, jax.Array]  # dense, lexical, memory, float32 [N] each
-    features: jax.Array  # float32 [N, 16]
+    features: jax.Array  # float32 [N, 15]
 
 
 def query_embedding(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
@@ -135,7 +132,7 @@ def library_scores(
 
 
 def _propagate(library: DeviceLibrary, memory: Memory, odds: jax.Array, visible: jax.Array) -> jax.Array:
-    """float32 [N, 4]: the columns of ``Propagated``, from the best 64 tools by ``odds`` [N]."""
+    """float32 [N, 3]: the columns of ``Propagated``, from the best 64 tools by ``odds`` [N]."""
     best, anchors = jax.lax.top_k(jnp.where(library.valid, odds, -jnp.inf), min(ANCHORS, len(odds)))
     likely = jax.nn.sigmoid(best)  # [A]
 
@@ -151,7 +148,7 @@ def _propagate(library: DeviceLibrary, memory: Memory, odds: jax.Array, visible:
     keys = jnp.where(missing, inputs, -1)
     produced = gather_scores(library.producers, keys.ravel(), need.ravel(), len(odds))
 
-    return jnp.stack([reached, _family_max(library, reached), jnp.log1p(produced), odds], axis=1)
+    return jnp.stack([reached, _family_max(library, reached), jnp.log1p(produced)], axis=1)
 
 
 def select(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.linalg import solve
 
 from spm_jax.data.paths import Gold, PathStatistics, path_statistics
 from spm_jax.device_library import bucket
@@ -43,8 +44,7 @@ class MemoryBuilder:
         used = np.unique(tfidf.indices)
         self.word_row = np.full(bucket(len(vocabulary)), -1, np.int32)
         self.word_row[used] = np.arange(len(used))
-        self.tfidf = np.zeros((len(texts), bucket(len(used))), np.float32)  # [R, rows]
-        self.tfidf[:, : len(used)] = tfidf[:, used].toarray()
+        self.tfidf = tfidf[:, used]  # [R, words in use]
         self.slot = np.full(size, -1, np.int32)
         self.slot[tools] = np.arange(len(tools))
         self.calls = np.zeros((len(texts), bucket(len(tools))), np.float32)  # [R, U]
@@ -53,19 +53,23 @@ class MemoryBuilder:
                 self.calls[request, self.slot[list(alternatives)]] = 1
         self.pairs = len(path_statistics(self.golds, self.groups, tools).before)
 
-    def build(self, excluded: frozenset[str] = frozenset()) -> Memory:
-        """The Memory of the requests whose group is not ``excluded``."""
+    def build(self, excluded: frozenset[str] = frozenset(), *, recall: bool = True) -> Memory:
+        """The Memory of the requests whose group is not ``excluded``; without path memory where ``recall`` is false."""
         kept = np.array([group not in excluded for group in self.groups], bool)
         rows = np.flatnonzero(kept)
         statistics = path_statistics([self.golds[r] for r in rows], [self.groups[r] for r in rows], self.tools)
-        return self._arrays(statistics, self._recall(rows))
+        return self._arrays(statistics, self._recall(rows if recall else rows[:0]))
 
     def _recall(self, rows: np.ndarray) -> np.ndarray:
-        tfidf = self.tfidf[rows]
-        gram = (tfidf @ tfidf.T).astype(np.float64)
-        gram[np.diag_indices_from(gram)] += self.ridge
-        dual = np.linalg.solve(gram, self.calls[rows].astype(np.float64)).astype(np.float32)
-        return tfidf.T @ dual
+        words = self.tfidf.shape[1]
+        weights = np.zeros((bucket(words), self.calls.shape[1]), np.float32)
+        if len(rows) and words:
+            tfidf = self.tfidf[rows]
+            gram = (tfidf @ tfidf.T).toarray().astype(np.float64)
+            gram[np.diag_indices_from(gram)] += self.ridge
+            dual = solve(gram, self.calls[rows].astype(np.float64), assume_a="pos", overwrite_a=True)
+            weights[:words] = tfidf.T @ dual.astype(np.float32)
+        return weights
 
     def _arrays(self, m: PathStatistics, recall: np.ndarray) -> Memory:
         slots = self.calls.shape[1]

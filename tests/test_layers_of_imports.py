@@ -23,7 +23,7 @@ LAYERS = {
     "spm_jax/data/*": ("numpy", "spm_jax.data"),
     "spm_jax/types.py": ("jax", "numpy", "spm_jax.data.schema"),
     "spm_jax/features.py": ("jax", "numpy", "spm_jax.types"),
-    "spm_jax/losses.py": ("jax", "numpy", "spm_jax.types"),
+    "spm_jax/losses.py": ("jax", "numpy", "spm_jax.types", "spm_jax.decode"),
     "spm_jax/decode.py": ("jax", "numpy", "spm_jax.types"),
     "spm_jax/metrics.py": ("jax", "numpy", "spm_jax.types", "spm_jax.data"),
     "spm_jax/stats.py": ("jax", "numpy", "spm_jax.types", "spm_jax.data"),

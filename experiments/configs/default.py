@@ -1,0 +1,79 @@
+"""Every field of a run, at the published sizes and rates (method.md sections 4 to 7).
+
+Run:  python -m spm_jax.main --config=experiments/configs/NAME.py --workdir=DIR [--config.retriever.epochs=4 ...]
+
+This file is the base of the others: a variant imports it and changes lines. By itself it trains on your own data:
+    python -m spm_jax.main --config=experiments/configs/default.py --workdir=DIR \
+        --config.data.library=library.jsonl --config.data.requests=requests.jsonl
+"""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    """The base configuration."""
+    c = ConfigDict()
+    c.seed = 0  # of parameters, batch order and dropout; equal seeds give equal parameters
+
+    c.data = ConfigDict()
+    c.data.source = "jsonl"  # "jsonl" (library and requests below), "world" (embedded) or "traject" (real)
+    c.data.library = ""  # jsonl: library.jsonl; traject: folder or archive of ToolBench
+    c.data.requests = ""  # jsonl: requests.jsonl; traject: folder or archive of TRAJECT-Bench
+    c.data.responses = False  # traject: also read recorded responses for outputs
+    c.data.tools = 2000  # world: size of the library
+    c.data.count = 600  # world: number of requests
+    c.data.seed = 0  # world: its seed
+
+    c.split = ConfigDict()
+    c.split.folds = 5  # over groups: a call sequence is never on both sides
+    c.split.run = (0,)  # the folds to run
+
+    c.text = ConfigDict()
+    c.text.search_width = 256  # E: width of the LSA embedding that search uses
+    c.text.width = 64  # D: its first columns, the input of the networks
+
+    c.memory = ConfigDict()
+    c.memory.ridge = 1.0  # penalty of path memory
+    c.memory.folds = 200  # most sets of groups that are left out in turn for training features
+
+    c.menu = ConfigDict()
+    c.menu.candidates = 128  # C: tools of a frontier
+    c.menu.size = 32  # K: tools of a menu
+    c.menu.prefix = 8  # P: positions that the reranker orders
+    c.menu.coverage = 1.0  # lambda: weight of newly covered slots and missing inputs, against log-odds
+    c.menu.redundancy = 0.0  # eta: weight of the similarity to a picked tool
+
+    c.model = ConfigDict()
+    c.model.width = 128
+    c.model.heads = 4
+    c.model.layers = 2
+
+    c.retriever = ConfigDict()
+    c.retriever.lr = 8e-4
+    c.retriever.epochs = 2
+    c.retriever.batch = 16
+    c.retriever.weight_decay = 0.01
+    c.retriever.warmup = 0.1  # share of the steps
+    c.retriever.clip = 1.0  # largest global norm of a gradient
+    c.retriever.text_dropout = 0.0  # chance that an example hides its text embeddings
+    c.retriever.negatives = 16  # hard and boundary negatives, of each kind
+    c.retriever.inner_folds = 3  # out-of-fold retrievers that make the reranker's menus
+    c.retriever.loss = ConfigDict(
+        {"path": 1.0, "frontier": 1.0, "hard": 0.5, "boundary": 0.5, "margin": 1.0, "entry": 0.5, "slot": 0.5}
+    )
+
+    c.reranker = ConfigDict()
+    c.reranker.lr = 1e-4
+    c.reranker.epochs = 4
+    c.reranker.batch = 16
+    c.reranker.weight_decay = 0.01
+    c.reranker.warmup = 0.1
+    c.reranker.clip = 1.0
+    c.reranker.text_dropout = 0.0
+    c.reranker.loss = ConfigDict({"entry": 0.55, "slot": 0.55, "precedence": 0.75, "membership": 0.30, "path": 1.15})
+
+    c.checkpoint_every = 200  # steps
+    c.log_every = 20  # steps
+    c.baselines = True  # also fit and score every baseline
+    c.must_beat = ""  # a baseline: the run fails unless State-Path has a higher complete chain@K than it
+    return c

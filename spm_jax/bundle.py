@@ -1,0 +1,127 @@
+"""A trained menu builder as one folder: parameters, statistics, vocabularies, text encoder, library, config, versions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from spm_jax.data.jsonl import fingerprint, read_library, write_library
+from spm_jax.device_library import IndexedLibrary
+from spm_jax.frontier import FrontierWeights
+from spm_jax.menu import Params, Plan, initial
+from spm_jax.models.reranker import Reranker
+from spm_jax.models.retriever import Retriever
+from spm_jax.text.vocabulary import Vocabulary
+from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bundle, save_bundle
+from spm_jax.types import DeviceLibrary, Memory, Postings
+
+LIBRARY = "library.jsonl"
+
+
+@dataclass(frozen=True)
+class TrainedMenus:
+    """Everything that a menu needs."""
+
+    plan: Plan
+    params: Params
+    indexed: IndexedLibrary
+    memory: Memory
+    meta: dict[str, Any]  # what else was written with it: config, versions
+
+
+def make_plan(
+    *,
+    candidates: int,
+    menu: int,
+    prefix: int,
+    text: int,
+    coverage: float,
+    redundancy: float,
+    width: int,
+    heads: int,
+    layers: int,
+) -> Plan:
+    """A plan from plain numbers, the sizes of both networks included."""
+    sizes = {"width": width, "heads": heads, "layers": layers}
+    return Plan(coverage, redundancy, candidates, menu, prefix, text, Retriever(**sizes), Reranker(**sizes))
+
+
+def _numbers(plan: Plan) -> dict[str, Any]:
+    model = plan.retriever
+    return {
+        "candidates": plan.candidates,
+        "menu": plan.menu,
+        "prefix": plan.prefix,
+        "text": plan.text,
+        "coverage": float(plan.coverage),
+        "redundancy": float(plan.redundancy),
+        "width": model.width,
+        "heads": model.heads,
+        "layers": model.layers,
+    }
+
+
+def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
+    """Write the bundle atomically; an older one in ``folder`` is replaced as a whole."""
+    library = trained.indexed.arrays
+    arrays = {
+        **_named("library", library),
+        **_named("memory", trained.memory),
+        **_named("params", trained.params),
+        "vocabulary/idf": trained.indexed.vocabulary.idf,
+    }
+    meta = {
+        **trained.meta,
+        "plan": _numbers(trained.plan),
+        "words": list(trained.indexed.vocabulary.words),
+        "keys": list(trained.indexed.keys),
+        "families": library.families,
+        "longest": {"lexical": library.lexical.longest, "producers": library.producers.longest},
+        "library": fingerprint(trained.indexed.library),
+    }
+    save_bundle(folder, arrays, meta, {LIBRARY: lambda path: write_library(path, trained.indexed.library)})
+
+
+def _named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
+    return {f"{prefix}/{name}": leaf for name, leaf in host_leaves(tree).items()}
+
+
+def load(folder: str | os.PathLike) -> TrainedMenus:
+    """Read a bundle. Raises CheckpointError where it is unfinished, damaged, of another version or incomplete."""
+    bundle = load_bundle(folder)
+    try:
+        meta = bundle.meta
+        plan = make_plan(**meta["plan"])
+        library = read_library(bundle.files[LIBRARY])
+        arrays = _library_arrays(bundle.arrays, meta)
+        vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
+        memory = Memory(**_under("memory/", bundle.arrays))
+        params = _params(plan, _under("params/", bundle.arrays), str(folder))
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
+    return TrainedMenus(plan, params, IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays), memory, meta)
+
+
+def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> DeviceLibrary:
+    own = _under("library/", arrays)
+    postings = {
+        name: Postings(**_under(f"{name}/", own), longest=meta["longest"][name]) for name in ("lexical", "producers")
+    }
+    plain = {name: array for name, array in own.items() if "/" not in name}
+    return DeviceLibrary(**plain, **postings, families=meta["families"])
+
+
+def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str) -> Params:
+    retriever, reranker = initial(plan, 0)
+    weights = FrontierWeights(leaves["frontier/anchor"], leaves["frontier/propagated"])
+    networks = {"retriever": retriever, "reranker": reranker}
+    filled = fill(networks, {n: leaf for n, leaf in leaves.items() if not n.startswith("frontier/")}, where)
+    return Params(jax.device_put(weights), filled["retriever"], filled["reranker"])

@@ -1,0 +1,35 @@
+"""Train and evaluate a configuration: python -m spm_jax.main --config=experiments/configs/NAME.py --workdir=DIR"""
+
+from __future__ import annotations
+
+import sys
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from spm_jax.data.schema import DataError
+from spm_jax.train.loop import train_and_evaluate
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Configuration file; override fields with --config.a.b=c.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Folder for checkpoints, bundles and results; a run in it goes on.")
+_OUT = flags.DEFINE_string("out", None, "Also write the result table (JSON) to this file.")
+
+
+def main(argv: list[str]) -> None:
+    """Entry point; bad data or configuration ends with one line and exit code 2."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unexpected argument {argv[1]!r}")
+    try:
+        train_and_evaluate(_CONFIG.value, _WORKDIR.value, _OUT.value)
+    except DataError as error:
+        sys.exit(_fail(error))
+
+
+def _fail(error: DataError) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    flags.mark_flags_as_required(["config", "workdir"])
+    app.run(main)
