@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference
+import reference_decode as reference
 
 from spm_jax.decode import OrderState, cover, decoder_scores, masked_argmax, order, place
 
