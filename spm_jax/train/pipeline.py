@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,30 +71,27 @@ def train(
     log_every: int,
 ) -> Trained:
     """Train everything; resumable in every network, see ``train.fit.fit``. ``dropout`` is of retriever and reranker."""
-    network = partial(_fit, seed=seed, workdir=workdir, run=run, checkpoint_every=checkpoint_every, log_every=log_every)
     names = [request.id for request in corpus.requests]
+    everything = np.arange(len(names))
+    network = partial(
+        _Network, names=names, seed=seed, workdir=workdir, run=run, checkpoint_every=checkpoint_every, log_every=log_every
+    )
     weights = fit_weights(corpus, memory_folds)
     prepared = prepare_frontiers(corpus, weights, plan, memory_folds)
     retriever_start, reranker_start = initial(plan, seed)
 
-    objective = retriever_objective(
-        plan.retriever, menu=plan.menu, negatives=negatives, text_dropout=dropout[0]
-    )
-    examples = partial(retriever_batch, prepared)
-    everything = np.arange(len(names))
+    objective = retriever_objective(plan.retriever, menu=plan.menu, negatives=negatives, text_dropout=dropout[0])
+    retrieve = network(retriever_start, objective, retriever, partial(retriever_batch, prepared))
     fold = inner_folds(corpus.requests, folds, seed)
     inner = []
     for number in range(folds):
-        rows = np.flatnonzero(fold != number)
-        name = f"retriever-without-{number}"
-        params = network(name, retriever_start, objective, retriever, examples, rows, names)
+        params = retrieve.fit(f"retriever-without-{number}", np.flatnonzero(fold != number))
         inner.append((np.flatnonzero(fold == number), params))
-    retriever_params = network("retriever", retriever_start, objective, retriever, examples, everything, names)
+    retriever_params = retrieve.fit("retriever", everything)
 
     menus = prepare_menus(corpus, prepared, inner, plan, memory_folds)
     objective = reranker_objective(plan.reranker, text_dropout=dropout[1])
-    examples = partial(reranker_batch, menus)
-    reranker_params = network("reranker", reranker_start, objective, reranker, examples, everything, names)
+    reranker_params = network(reranker_start, objective, reranker, partial(reranker_batch, menus)).fit("reranker", everything)
     gold = prepared.labels.member
     return Trained(
         params=Params(weights, retriever_params, reranker_params),
@@ -103,43 +100,48 @@ def train(
     )
 
 
-def _fit(
-    name: str,
-    start: Any,
-    objective: Any,
-    recipe: Recipe,
-    examples: Any,
-    rows: np.ndarray,
-    names: list[str],
-    *,
-    seed: int,
-    workdir: str | Path,
-    run: Mapping[str, str | int | float | bool],
-    checkpoint_every: int,
-    log_every: int,
-) -> Any:
-    """Train one network on the examples ``rows`` and return its parameters."""
-    total = recipe.epochs * steps_per_epoch(len(rows), recipe.batch)
-    optimizer = adamw(
-        recipe.lr,
-        weight_decay=recipe.weight_decay,
-        warmup_steps=int(recipe.warmup * total),
-        total_steps=total,
-        clip=recipe.clip,
-    )
-    step = make_step(objective, dict(recipe.loss), optimizer)
-    state = create(jax.tree.map(jnp.copy, start), optimizer, seed)
-    state = fit(
-        state,
-        step,
-        lambda number: examples(*batch(rows, recipe.batch, seed, number)),
-        total,
-        workdir=workdir,
-        name=name,
-        run=run,
-        batch_size=recipe.batch,
-        checkpoint_every=checkpoint_every,
-        log_every=log_every,
-        describe=lambda number: ", ".join(names[row] for row in batch(rows, recipe.batch, seed, number)[0]),
-    )
-    return state.params
+class _Network:
+    """Trains one kind of network, on all or on some of the examples, with one compiled step.
+
+    The number of steps is ``epochs`` passes over all examples, also where a fold leaves some out.
+    """
+
+    def __init__(
+        self,
+        start: Any,
+        objective: Callable[..., Any],
+        recipe: Recipe,
+        examples: Callable[[np.ndarray, np.ndarray], Any],
+        *,
+        names: list[str],
+        seed: int,
+        **run: Any,
+    ) -> None:
+        self.start, self.recipe, self.examples, self.names, self.seed, self.run = start, recipe, examples, names, seed, run
+        self.total = recipe.epochs * steps_per_epoch(len(names), recipe.batch)
+        self.optimizer = adamw(
+            recipe.lr,
+            weight_decay=recipe.weight_decay,
+            warmup_steps=int(recipe.warmup * self.total),
+            total_steps=self.total,
+            clip=recipe.clip,
+        )
+        self.step = make_step(objective, dict(recipe.loss), self.optimizer)
+
+    def fit(self, name: str, rows: np.ndarray) -> Any:
+        """Parameters after training on the examples ``rows`` int [n]."""
+
+        def chosen(number: int) -> tuple[np.ndarray, np.ndarray]:
+            return batch(rows, self.recipe.batch, self.seed, number)
+
+        state = fit(
+            create(jax.tree.map(jnp.copy, self.start), self.optimizer, self.seed),
+            self.step,
+            lambda number: self.examples(*chosen(number)),
+            self.total,
+            name=name,
+            batch_size=self.recipe.batch,
+            describe=lambda number: ", ".join(self.names[row] for row in chosen(number)[0]),
+            **self.run,
+        )
+        return state.params

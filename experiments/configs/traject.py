@@ -1,0 +1,21 @@
+"""TRAJECT-Bench over the whole ToolBench library, sequence split, five folds: the project's main result.
+
+Run:  python -m spm_jax.main --config=experiments/configs/traject.py --workdir=runs/traject \
+          --out=experiments/results/traject.json
+      (under 40 minutes on two cores; one fold: --config.split.run='(0,)')
+Expect: the table of README.md and experiments/results/traject.json.
+"""
+
+from ml_collections import ConfigDict
+
+from experiments.configs import default
+
+
+def get_config() -> ConfigDict:
+    """The default on real data, all five folds."""
+    c = default.get_config()
+    c.data.source = "traject"
+    c.data.library = "../shared/data/toolbench"
+    c.data.requests = "../shared/data/traject_bench"
+    c.split.run = (0, 1, 2, 3, 4)
+    return c
