@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from spm_jax.data.jsonl import fingerprint, read_library, write_library
+from spm_jax.data.jsonl import fingerprint, read_library, read_requests, write_library, write_requests
+from spm_jax.data.schema import Request
 from spm_jax.device_library import IndexedLibrary
 from spm_jax.frontier import FrontierWeights
 from spm_jax.menu import Params, Plan, initial
@@ -19,7 +20,7 @@ from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bundle, save_bundle
 from spm_jax.types import DeviceLibrary, Memory, Postings
 
-LIBRARY = "library.jsonl"
+LIBRARY, REQUESTS = "library.jsonl", "requests.jsonl"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class TrainedMenus:
     params: Params
     indexed: IndexedLibrary
     memory: Memory
+    requests: tuple[Request, ...]  # what it was trained on
     meta: dict[str, Any]  # what else was written with it: config, versions
 
 
@@ -83,7 +85,11 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
         "longest": {"lexical": library.lexical.longest, "producers": library.producers.longest},
         "library": fingerprint(trained.indexed.library),
     }
-    save_bundle(folder, arrays, meta, {LIBRARY: lambda path: write_library(path, trained.indexed.library)})
+    files = {
+        LIBRARY: lambda path: write_library(path, trained.indexed.library),
+        REQUESTS: lambda path: write_requests(path, trained.requests),
+    }
+    save_bundle(folder, arrays, meta, files)
 
 
 def _named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
@@ -97,13 +103,15 @@ def load(folder: str | os.PathLike) -> TrainedMenus:
         meta = bundle.meta
         plan = make_plan(**meta["plan"])
         library = read_library(bundle.files[LIBRARY])
+        requests = read_requests(bundle.files[REQUESTS])
         arrays = _library_arrays(bundle.arrays, meta)
         vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
         memory = Memory(**_under("memory/", bundle.arrays))
         params = _params(plan, _under("params/", bundle.arrays), str(folder))
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
-    return TrainedMenus(plan, params, IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays), memory, meta)
+    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays)
+    return TrainedMenus(plan, params, indexed, memory, requests, meta)
 
 
 def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -110,7 +110,7 @@ def train_menus(
     )
     seconds = round(time.monotonic() - began, 1)
     meta = {"config": c.to_dict(), "injected": trained.injected, "seconds": seconds}
-    menus = TrainedMenus(plan, trained.params, indexed, trained.memory, meta)
+    menus = TrainedMenus(plan, trained.params, indexed, trained.memory, corpus.requests, meta)
     bundle.save(workdir / BUNDLE, menus)
     print(
         f"trained in {seconds} s; {trained.injected:.1%} of gold tools were put into training frontiers; "
