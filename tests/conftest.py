@@ -30,3 +30,20 @@ def shared_data() -> Path:
             pytest.fail(f"{reason}; CI must run the tests that read it")
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working folder of experiments/configs/tiny.py, trained once a session; read it, never write to it."""
+    from experiments.configs import tiny
+    from spm_jax.train.loop import train_and_evaluate
+
+    workdir = tmp_path_factory.mktemp("tiny")
+    train_and_evaluate(tiny.get_config(), workdir)
+    return workdir
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_run: Path) -> Path:
+    """The bundle folder of that run."""
+    return tiny_run / "fold0" / "menu"
