@@ -12,10 +12,9 @@ import numpy as np
 
 from spm_jax import bundle
 from spm_jax.bundle import TrainedMenus
-from spm_jax.data.fields import canonical_key, input_keys, tool_entity
+from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
 from spm_jax.data.labels import Role
-from spm_jax.data.schema import DataError, Request, ToolId
-from spm_jax.device_library import INPUTS
+from spm_jax.data.schema import DataError, Request, Tool, ToolId
 from spm_jax.menu import Menu, Plan, build_menu_jit, order_tools_jit
 
 REQUEST = "request"  # where a visible input comes from
@@ -23,7 +22,10 @@ REQUEST = "request"  # where a visible input comes from
 
 @dataclass(frozen=True)
 class Input:
-    """A required input of a menu tool. ``source`` is "request", the tool that makes it, or None where nothing does."""
+    """A required input of a menu tool. ``source`` is "request", the first tool above that makes it, or None.
+
+    A tool above that can run is preferred to one that cannot.
+    """
 
     name: str
     source: str | ToolId | None
@@ -35,7 +37,7 @@ class Item:
 
     tool: ToolId
     role: Role
-    executable: bool  # every required input is visible or made by a tool above
+    executable: bool  # every required input is visible or made by an executable tool above
     inputs: tuple[Input, ...]
     score: float  # probability of being on the path, as the reranker sees it
 
@@ -71,8 +73,9 @@ class MenuBuilder:
         return cls(bundle.load(folder))
 
     def _plan(self, k: int) -> Plan:
-        if k < 1:
-            raise DataError(f"k = {k}: a menu holds at least one tool")
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise DataError(f"k = {k!r}: expected a whole number of at least 1, the number of tools on the menu")
+        k = int(k)
         plan = self.trained.plan
         size = len(self.trained.indexed.arrays.valid)
         return replace(plan, menu=min(k, size), candidates=min(max(plan.candidates, k), size))
@@ -100,26 +103,33 @@ class MenuBuilder:
         return ordered[ordered >= 0]
 
     def explain(self, request: Request, k: int = 32) -> tuple[Item, ...]:
-        """The menu with role, executability and the source of every required input of each tool."""
+        """The menu with role, executability and the source of every required input of each tool.
+
+        Sources are looked up among all keys of the tools, also those beyond the slots that the program has for a tool.
+        """
         menu = self.arrays(request, k)
-        library = self.trained.indexed.library
-        there = np.flatnonzero(menu.tool >= 0)
-        roles = _roles(menu.member[there])
+        indexed = self.trained.indexed
+        tools = [indexed.library[int(tool)] for tool in menu.tool[menu.tool >= 0]]
+        log_odds = menu.member[: len(tools)].astype(float)
+        scores = 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
+        sources: dict[str, str | ToolId] = dict.fromkeys(indexed.visible(request), REQUEST)
+        promised: dict[str, ToolId] = {}  # what tools above would make if they could run
         items = []
-        for row in there:
-            tool = library[int(menu.tool[row])]
-            names = {canonical_key(f.name, tool_entity(tool)): f.name for f in reversed(tool.required)}
-            inputs = []
-            for slot, key in enumerate(input_keys(tool)[:INPUTS]):
-                makers = [i for i in there if i < row and menu.produces[i, row, slot]]
-                if not menu.missing[row, slot]:
-                    source: str | ToolId | None = REQUEST
-                else:
-                    source = library[int(menu.tool[makers[0]])].id if makers else None
-                inputs.append(Input(names.get(key, key), source))
-            score = float(1 / (1 + np.exp(-float(menu.member[row]))))
-            items.append(Item(tool.id, roles[row], bool(menu.executable[row]), tuple(inputs), score))
+        for tool, role, score in zip(tools, _roles(log_odds), scores):
+            needed = input_keys(tool)
+            runs = all(key in sources for key in needed)
+            names = _written(tool)
+            inputs = tuple(Input(names[key], sources.get(key, promised.get(key))) for key in needed)
+            items.append(Item(tool.id, role, runs, inputs, float(score)))
+            for key in output_keys(tool):
+                (sources if runs else promised).setdefault(key, tool.id)
         return tuple(items)
+
+
+def _written(tool: Tool) -> dict[str, str]:
+    """The name of the required input that gives each key."""
+    entity = tool_entity(tool)
+    return {canonical_key(f.name, entity): f.name for f in reversed(tool.required)}
 
 
 def _roles(member: np.ndarray) -> list[Role]:

@@ -16,9 +16,10 @@ from spm_jax.text.lsa import fit_lsa_words
 from spm_jax.text.vocabulary import Vocabulary, build_vocabulary, request_words
 from spm_jax.types import DeviceLibrary, Postings, RequestArrays
 
-INPUTS, OUTPUTS, NAME_WORDS = 8, 32, 8  # slots of a tool; of a longer list the first ones count
+INPUTS, OUTPUTS, NAME_WORDS = 8, 32, 8  # slots of a tool; longer lists are folded
+TOGETHER = "+"  # joins keys that share a slot; no canonical key holds it
 PRODUCERS = 256  # longest list of producers of a key: what more tools output than this is no one's need
-WORDS, VISIBLE = 96, 64  # of a request
+WORDS, VISIBLE = 96, 128  # of a request; explicit state of more keys takes a larger bucket
 
 
 def bucket(size: int) -> int:
@@ -35,7 +36,7 @@ class IndexedLibrary:
 
     library: Library
     vocabulary: Vocabulary
-    keys: tuple[str, ...]  # sorted: every key that a tool needs or outputs
+    keys: tuple[str, ...]  # sorted: every key that a tool needs or outputs, and the joined ones of ``_fold_inputs``
     arrays: DeviceLibrary
 
     @cached_property
@@ -44,14 +45,24 @@ class IndexedLibrary:
 
     @cached_property
     def known_keys(self) -> frozenset[str]:
-        return frozenset(self.keys)
+        return frozenset(key for key in self.keys if TOGETHER not in key)
+
+    @cached_property
+    def _joined(self) -> tuple[str, ...]:
+        return tuple(key for key in self.keys if TOGETHER in key)
+
+    def visible(self, request: Request) -> frozenset[str]:
+        """F0(q), as far as some tool knows it."""
+        return self.known_keys.intersection(visible_keys(request, self.known_keys))
 
     def request(self, request: Request) -> RequestArrays:
         """The arrays of a request: its words, and the keys of its visible state that some tool knows."""
         words, counts = request_words(self.vocabulary, request.text, WORDS)
-        visible = np.full(VISIBLE, -1, np.int32)
-        found = [self.key_index[key] for key in visible_keys(request, self.known_keys) if key in self.key_index]
-        visible[: len(found[:VISIBLE])] = found[:VISIBLE]
+        seen = self.visible(request)
+        joined = [key for key in self._joined if seen.issuperset(key.split(TOGETHER))]
+        found = sorted(self.key_index[key] for key in (*seen, *joined))
+        visible = np.full(max(VISIBLE, bucket(len(found))), -1, np.int32)
+        visible[: len(found)] = found
         return RequestArrays(words, counts, visible)
 
 
@@ -70,6 +81,29 @@ def _pad_postings(postings: Postings, words: int) -> Postings:
         weight=_padded(postings.weight, entries),
         longest=bucket(postings.longest),  # part of the trace, so it has buckets too
     )
+
+
+def _fold_inputs(row: tuple[str, ...]) -> tuple[str, ...]:
+    """At most ``INPUTS`` keys: those of a longer list that do not fit are joined into one that stands for all of them.
+
+    It is met where all are visible or one tool outputs them all, so that a tool is never taken for executable while an
+    input beyond the eighth is missing.
+    """
+    return row if len(row) <= INPUTS else (*row[: INPUTS - 1], TOGETHER.join(row[INPUTS - 1 :]))
+
+
+def _fold_outputs(rows: list[tuple[str, ...]], needs: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The outputs of each tool, with the joined inputs that they meet; of a long list those that some tool needs first."""
+    needed = {key for row in needs for key in row}
+    joined: dict[str, list[str]] = {}
+    for key in sorted(key for key in needed if TOGETHER in key):
+        joined.setdefault(key.partition(TOGETHER)[0], []).append(key)
+    folded = []
+    for row in rows:
+        extra = [key for first in row for key in joined.get(first, ()) if set(row).issuperset(key.split(TOGETHER))]
+        row = (*row, *extra)
+        folded.append(row if len(row) <= OUTPUTS else tuple(sorted(row, key=lambda key: key not in needed)))
+    return folded
 
 
 def _ids(rows: list[list[int]], width: int, size: int) -> np.ndarray:
@@ -94,7 +128,8 @@ def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedL
     lsa = fit_lsa_words(words, vocabulary, width, seed)
     vocabulary_size = bucket(len(vocabulary))
 
-    needs, gives = [input_keys(tool) for tool in library], [output_keys(tool) for tool in library]
+    needs = [_fold_inputs(input_keys(tool)) for tool in library]
+    gives = _fold_outputs([output_keys(tool) for tool in library], needs)
     keys = tuple(sorted({key for row in (*needs, *gives) for key in row}))
     key_index = {key: number for number, key in enumerate(keys)}
     inputs = [[key_index[key] for key in row] for row in needs]

@@ -22,11 +22,11 @@ def main(argv: list[str]) -> None:
     logging.set_verbosity(logging.WARNING)  # Orbax reports every save at the level below
     try:
         train_and_evaluate(_CONFIG.value, _WORKDIR.value, _OUT.value)
-    except DataError as error:
+    except (DataError, OSError) as error:
         sys.exit(_fail(error))
 
 
-def _fail(error: DataError) -> int:
+def _fail(error: Exception) -> int:
     print(f"error: {error}", file=sys.stderr)
     return 2
 

@@ -44,7 +44,7 @@ class Menu:
 
     tool: jax.Array  # int32 [K]
     member: jax.Array  # float32 [K]: log-odds of being on the path, by the reranker
-    executable: jax.Array  # bool [K]: every required input is visible or output by a tool shown earlier
+    executable: jax.Array  # bool [K]: every required input is visible or output by an executable tool shown earlier
     required: jax.Array  # bool [K, I]
     missing: jax.Array  # bool [K, I]: required and not visible
     produces: jax.Array  # bool [K, K, I]: i outputs the p-th required input of j
@@ -117,12 +117,16 @@ def _shown(menu: MenuInputs, member: jax.Array, shown: jax.Array, candidates: ja
     produced = menu.produces[shown][:, shown] & valid[:, None, None] & valid[None, :, None]
     required = menu.required[shown] & valid[:, None]
     missing = menu.missing[shown] & valid[:, None]
-    earlier = jnp.arange(len(shown))[:, None] < jnp.arange(len(shown))[None, :]
-    made = jnp.any(produced & earlier[:, :, None], axis=0)
+
+    def replay(met: jax.Array, i: jax.Array) -> tuple[jax.Array, jax.Array]:
+        runs = valid[i] & jnp.all(met[i] | ~required[i])
+        return met | (produced[i] & runs), runs  # a tool that cannot run makes nothing
+
+    _, executable = jax.lax.scan(replay, required & ~missing, jnp.arange(len(shown)))
     return Menu(
         tool=jnp.where(valid, menu.tool[shown], -1),
         member=jnp.where(valid, member[shown], -jnp.inf),
-        executable=valid & jnp.all(~missing | made, axis=1),
+        executable=executable,
         required=required,
         missing=missing,
         produces=produced,

@@ -134,7 +134,7 @@ def fingerprint(library: Library) -> str:
 def _read_lines(path: str | os.PathLike, parse: Any) -> list:
     items = []
     try:
-        with open(path, encoding="utf-8") as lines:
+        with open(path, encoding="utf-8-sig") as lines:  # some editors write a byte order mark
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue

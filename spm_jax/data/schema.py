@@ -23,10 +23,18 @@ class ToolId(NamedTuple):
     name: str
 
 
+def _shown(value: Any) -> str:
+    """The start of ``value`` as Python writes it, whatever it is."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # an integer of more than 4,300 digits, a list that holds itself deep down, an odd class
+        return f"a {type(value).__name__} that cannot be shown"
+
+
 def _text(value: Any, where: str, *, empty: bool = True, nul: bool = True) -> str:
     """``value`` if it is a usable string, else a DataError that names ``where``."""
     if not isinstance(value, str):
-        raise DataError(f"{where}: expected a string, got {type(value).__name__} ({value!r:.60})")
+        raise DataError(f"{where}: expected a string, got {type(value).__name__} ({_shown(value)})")
     if not empty and not value.strip():
         raise DataError(f"{where}: must not be empty")
     if not nul and "\0" in value:
@@ -75,7 +83,7 @@ class Field:
         _text(self.type, f"type of field {self.name!r}")
         _text(self.description, f"description of field {self.name!r}")
         if not isinstance(self.required, bool):
-            raise DataError(f"'required' of field {self.name!r}: expected true or false, got {self.required!r}")
+            raise DataError(f"'required' of field {self.name!r}: expected true or false, got {_shown(self.required)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +108,7 @@ class Tool:
         for attribute in ("inputs", "outputs"):
             object.__setattr__(self, attribute, _tuple(getattr(self, attribute), Field, f"{where}: {attribute}"))
         if not isinstance(self.outputs_known, bool):
-            raise DataError(f"{where}: outputs_known: expected true or false, got {self.outputs_known!r}")
+            raise DataError(f"{where}: outputs_known: expected true or false, got {_shown(self.outputs_known)}")
         if self.outputs and not self.outputs_known:
             raise DataError(f"{where}: has outputs but outputs_known is false")
 
@@ -191,7 +199,7 @@ class Call:
             _text(identity.name, "call: tool name", empty=False, nul=False)
         object.__setattr__(self, "arguments", _mapping(self.arguments, "call: arguments"))
         if not isinstance(self.succeeded, bool):
-            raise DataError(f"call: succeeded: expected true or false, got {self.succeeded!r}")
+            raise DataError(f"call: succeeded: expected true or false, got {_shown(self.succeeded)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from spm_jax.data.schema import DataError
 from spm_jax.train import checkpoint
 from spm_jax.train.mesh import data_mesh, replicate, replicated, shard_batch
 from spm_jax.train.state import TrainState
@@ -29,7 +30,7 @@ from spm_jax.train.writer import MetricsWriter, Progress
 Sums = Mapping[str, tuple[jax.Array, jax.Array]]  # name -> (sum, denominator), scalars
 
 
-class NonFiniteError(ValueError):
+class NonFiniteError(DataError):
     """Training met a NaN or an infinity; the message names the step and the batch, and nothing of it was saved."""
 
 

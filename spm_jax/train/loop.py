@@ -53,6 +53,11 @@ def load_data(data: ConfigDict) -> tuple[Library, tuple[Request, ...]]:
 
 
 def _recipe(c: ConfigDict) -> Recipe:
+    if c.epochs < 1 or c.batch < 1 or not 0 <= c.warmup < 1:
+        raise DataError(
+            f"training: epochs = {c.epochs}, batch = {c.batch}, warmup = {c.warmup}: epochs and batch must be at least "
+            "1, warmup a share of the steps in [0, 1)"
+        )
     names = [f.name for f in dataclasses.fields(Recipe)]
     return Recipe(**{name: dict(c.loss) if name == "loss" else c[name] for name in names})
 
@@ -92,6 +97,11 @@ def train_menus(
     began = time.monotonic()
     plan = _plan(c)
     corpus = make_corpus(indexed, requests, c.memory.ridge)
+    if len(set(corpus.groups)) < 2:
+        raise DataError(
+            f"training: all {len(corpus.requests)} requests with recorded calls are of group {corpus.groups[0]!r}; "
+            "features are made without a request's own group, so at least two groups are needed"
+        )
     print(f"training on {len(corpus.requests):,} requests of {len(set(corpus.groups)):,} groups", file=sys.stderr)
     trained = train(
         corpus,
@@ -130,6 +140,8 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
     began = time.monotonic()
     library, requests = load_data(c.data)
     requests = tuple(request for request in requests if request.trajectory.calls)
+    if not requests:
+        raise DataError("training: no request has recorded calls (the field 'calls'); nothing can be learned")
     fold = sequence_folds(requests, c.split.folds)
     bad = [number for number in c.split.run if not 0 <= number < c.split.folds]
     if bad or not c.split.run:
