@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
+from spm_jax.cli.common import quiet_logs
 from spm_jax.data.schema import DataError
 from spm_jax.train.loop import train_and_evaluate
 
@@ -19,7 +20,7 @@ def main(argv: list[str]) -> None:
     """Entry point; bad data or configuration ends with one line and exit code 2."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected argument {argv[1]!r}")
-    logging.set_verbosity(logging.WARNING)  # Orbax reports every save at the level below
+    quiet_logs()
     try:
         train_and_evaluate(_CONFIG.value, _WORKDIR.value, _OUT.value)
     except (DataError, OSError) as error:

@@ -1,23 +1,61 @@
-"""The ``spm`` command."""
+"""The ``spm`` command. Starting it imports no jax: each command imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from spm_jax.cli import data
+import spm_jax
+from spm_jax.cli import data, evaluate, menu, train
+from spm_jax.cli.common import FORMATTER
 from spm_jax.data.schema import DataError
+
+_DESCRIPTION = """\
+State-Path tool menus: a short, ordered, executable menu of tools for a request, learned from recorded trajectories.
+"""
+_EXAMPLES = """\
+from nothing to a menu:
+  spm data world --out world                                       a generated library with requests
+  spm train --config experiments/configs/default.py --workdir runs/world \\
+      --set data.library=world/library.jsonl --set data.requests=world/requests.jsonl
+  spm menu --checkpoint runs/world/fold0/menu "Where is the parcel of order 48213?"
+  spm eval --checkpoint runs/world/fold0/menu --requests world/requests.jsonl --held-out
+
+spm COMMAND --help shows more of each.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spm", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=FORMATTER
+    )
+    parser.add_argument("--version", action="version", version=f"spm_jax {spm_jax.__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (train, evaluate, menu, data):
+        command.add_parser(subparsers)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code, 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="spm", description="State-Path tool menus.")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    data.add_parser(subparsers)
-    args = parser.parse_args(argv)
+    """Run the command line; the exit code: 2 for bad input, 130 after Ctrl-C, 141 where the reader of a pipe left."""
+    argv = sys.argv[1:] if argv is None else argv
+    args = _parser().parse_args(argv)
+    args.argv = list(argv)  # for the tables, which name the command that made them
     try:
-        return args.run(args)
+        code = args.run(args)
+        sys.stdout.flush()
+        return code
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        message = str(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own flush at exit is quiet
+        return 141
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+    print(f"error: {message}", file=sys.stderr)
+    return 2

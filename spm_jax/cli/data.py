@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spm_jax.cli import world
 from spm_jax.data import jsonl, statistics
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library
@@ -21,6 +22,8 @@ examples:
       only the APIs that live_apis.jsonl names
   spm data traject shared/data/traject_bench --library library --out requests
       the sequential requests whose steps are all in the library, and how well the state reader reads them
+  spm data world --out world
+      the embedded synthetic world, and its facts beside the real ones
 """
 
 
@@ -56,6 +59,7 @@ def add_parser(subparsers: Any) -> None:
         command.add_argument(
             "--cache", metavar="DIR", help="folder of parsed libraries (default: $SPM_CACHE or ~/.cache/spm_jax)"
         )
+    world.add_parser(formats)
 
 
 def _say(text: str) -> None:

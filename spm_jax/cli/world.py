@@ -7,7 +7,6 @@ from pathlib import Path
 
 from spm_jax.data.jsonl import write_library, write_requests
 from spm_jax.data.synthetic import make_world
-from spm_jax.facts import measure_facts, print_facts
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -35,5 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if len({request.group for request in world.requests}) < 5:
         print("facts: left out, the five folds need at least five groups (21 requests)")
         return 0
+    from spm_jax.facts import measure_facts, print_facts  # the baselines in it bring jax
+
     print_facts(measure_facts(world.library, world.requests))
     return 0
