@@ -128,7 +128,7 @@ def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Devi
 
 
 def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str) -> Params:
-    retriever, reranker = initial(plan, 0)
+    retriever, reranker = jax.eval_shape(lambda: initial(plan, 0))  # the form alone: no compilation at each load
     weights = FrontierWeights(leaves["frontier/anchor"], leaves["frontier/propagated"])
     networks = {"retriever": retriever, "reranker": reranker}
     filled = fill(networks, {n: leaf for n, leaf in leaves.items() if not n.startswith("frontier/")}, where)
