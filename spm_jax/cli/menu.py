@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from spm_jax.cli.common import FORMATTER, json_or_text, pairs, quiet_logs
@@ -43,11 +44,16 @@ def run(args: argparse.Namespace) -> int:
     state = {key: json_or_text(value) for key, value in pairs(args.state, "--state").items()}
     request = Request("request", args.text, state=state)
     from spm_jax.builder import MenuBuilder, render
+    from spm_jax.data.fields import canonical_key
 
     quiet_logs()
     builder = MenuBuilder.load(args.checkpoint)
     items = builder.explain(request, args.k)
     visible = sorted(builder.trained.indexed.visible(request))
+    known = builder.trained.indexed.known_keys
+    for key in state:
+        if canonical_key(key) not in known:
+            print(f"note: no tool takes or gives {key!r}; it changes nothing", file=sys.stderr)
     if args.json:
         record = {"request": args.text, "state": state, "visible": visible, "menu": [item.record() for item in items]}
         print(json.dumps(record, ensure_ascii=False, indent=1))
