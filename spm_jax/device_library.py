@@ -128,9 +128,10 @@ def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedL
     lsa = fit_lsa_words(words, vocabulary, width, seed)
     vocabulary_size = bucket(len(vocabulary))
 
-    needs = [_fold_inputs(input_keys(tool)) for tool in library]
+    whole = [input_keys(tool) for tool in library]
+    needs = [_fold_inputs(row) for row in whole]
     gives = _fold_outputs([output_keys(tool) for tool in library], needs)
-    keys = tuple(sorted({key for row in (*needs, *gives) for key in row}))
+    keys = tuple(sorted({key for row in (*whole, *needs, *gives) for key in row}))
     key_index = {key: number for number, key in enumerate(keys)}
     inputs = [[key_index[key] for key in row] for row in needs]
     outputs = [[key_index[key] for key in row] for row in gives]

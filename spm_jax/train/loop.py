@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ def train_menus(
     """Train on ``requests`` and write the bundle to ``workdir/menu``; a run that was cut off goes on where it was."""
     began = time.monotonic()
     plan = _plan(c)
+    repeated = [name for name, times in Counter(request.id for request in requests).items() if times > 1]
+    if repeated:
+        raise DataError(f"training: request id {repeated[0]!r} stands twice; ids must differ")
     corpus = make_corpus(indexed, requests, c.memory.ridge)
     if len(set(corpus.groups)) < 2:
         raise DataError(
