@@ -47,3 +47,23 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_bundle(tiny_run: Path) -> Path:
     """The bundle folder of that run."""
     return tiny_run / "fold0" / "menu"
+
+
+@pytest.fixture(scope="session")
+def receipt_workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder; with ``receipt_builder`` it holds the bundle of experiments/receipt.py as ``menu``."""
+    return tmp_path_factory.mktemp("receipt")
+
+
+@pytest.fixture(scope="session")
+def receipt_builder(receipt_workdir: Path):  # noqa: ANN201 - importing the class here would load everything for every test
+    """The menu builder of experiments/receipt.py, trained once a session."""
+    from experiments.receipt import train_receipt
+
+    return train_receipt(receipt_workdir)
+
+
+@pytest.fixture(scope="session")
+def readme() -> str:
+    """The text of README.md."""
+    return (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")

@@ -27,21 +27,22 @@ spm COMMAND --help shows more of each.
 """
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The command line, every command in it."""
+    top = argparse.ArgumentParser(
         prog="spm", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=FORMATTER
     )
-    parser.add_argument("--version", action="version", version=f"spm_jax {spm_jax.__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    top.add_argument("--version", action="version", version=f"spm_jax {spm_jax.__version__}")
+    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in (train, evaluate, menu, data):
         command.add_parser(subparsers)
-    return parser
+    return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code: 2 for bad input, 130 after Ctrl-C, 141 where the reader of a pipe left."""
     argv = sys.argv[1:] if argv is None else argv
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     args.argv = list(argv)  # for the tables, which name the command that made them
     try:
         code = args.run(args)
