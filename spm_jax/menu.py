@@ -14,6 +14,8 @@ from spm_jax.models.reranker import Reranked, Reranker
 from spm_jax.models.retriever import Retrieved, Retriever
 from spm_jax.types import DeviceLibrary, Frontier, Memory, MenuInputs, RequestArrays, pytree, static
 
+TIE = 1e-5  # log-odds that a place in the frontier is worth: above rounding errors, below anything that is learned
+
 
 @pytree
 class Params:
@@ -52,9 +54,13 @@ class Menu:
 
 
 def pick(plan: Plan, candidates: Frontier, retrieved: Retrieved) -> jax.Array:
-    """int32 [K]: frontier indices that the cover decoder picks, in order."""
+    """int32 [K]: frontier indices that the cover decoder picks, in order.
+
+    Tools that are alike come in the frontier's order, so by tool id, although the network's sums differ in their last
+    bits from row to row.
+    """
     return decode.cover(
-        retrieved.member,
+        retrieved.member - TIE * jnp.arange(plan.candidates),
         jax.nn.softmax(retrieved.slot)[:, :-1],
         candidates.produces,
         candidates.missing,

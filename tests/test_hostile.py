@@ -270,8 +270,8 @@ MENUS: list[tuple[str, Library, Request, Callable[[tuple[Item, ...]], bool]]] = 
         SAME,
         Request("r", "identical"),
         # The reranker may turn the first eight round, as it sees their rank; what it leaves keeps the library's order.
-        lambda m: [len(one.tool.family) for one in m[8:]] == sorted(len(one.tool.family) for one in m[8:])
-        and {len(one.tool.family) for one in m} == set(range(1, 33)),
+        lambda m: {len(one.tool.family) for one in m} == set(range(1, 33))
+        and [len(one.tool.family) for one in m[8:]] == sorted(len(one.tool.family) for one in m[8:]),
     ),
     (
         "a ninth required input",
