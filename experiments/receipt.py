@@ -1,6 +1,6 @@
 """The receipt example of method.md section 1: only an order number is visible, and the menu must still start runnable.
 
-    python -m experiments.receipt [--workdir DIR]      (about half a minute)
+    python -m experiments.receipt [--workdir DIR]      (under a minute)
 
 A shop with 52 tools and 96 recorded requests of eight kinds. Training takes seconds; the menu printed is for a request
 with an order number and words that no training request has.
@@ -85,7 +85,7 @@ _PATHS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("LookupOrder CreateReceipt GetCustomerEmail SendEmailReceipt",
      ("Send the receipt of order {} by e-mail", "Mail the buyer a receipt for {}", "E-mail receipt, order {}")),
     ("LookupOrder GetCustomerEmail CreateReceipt SendEmailReceipt",
-     ("The customer of {} wants a receipt in the inbox", "Get the receipt of {} to its customer", "Receipt to customer: {}")),
+     ("The customer of {} wants a receipt in the inbox", "Get the receipt of {} to them", "Receipt to buyer: {}")),
     ("LookupOrder CreateInvoice GetCustomerEmail SendEmailInvoice",
      ("Send the invoice of order {} by e-mail", "Bill the customer of {} by mail", "E-mail invoice, order {}")),
     ("LookupOrder GetPayment CreateRefund",

@@ -2,7 +2,7 @@
 
     python -m spm_jax.quickstart [--workdir runs/quickstart]
 
-Runs from a checkout, since its configuration is experiments/configs/quickstart.py. Run again, it goes on or starts anew.
+Runs from a checkout, since its configuration is experiments/configs/quickstart.py. It may be run again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def aligned(table: str) -> str:
             block.append([cell.strip() for cell in line.strip("|").split("|")])
             continue
         if block:
-            widths = [max(len(row[at]) for row in block if not row[at].startswith("---")) for at in range(len(block[0]))]
+            columns = zip(*block, strict=True)
+            widths = [max(len(cell) for cell in column if not cell.startswith("---")) for column in columns]
             for row in block:
                 cells = ["-" * w if c.startswith("---") else c.ljust(w) for c, w in zip(row, widths, strict=True)]
                 lines.append("| " + " | ".join(cells) + " |")
@@ -110,12 +111,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(config: ConfigDict, workdir: Path) -> None:
-    print("1. The embedded world: generated tools, requests and recorded calls; as hard as real data, by these facts:\n")
+    print("1. The embedded world: generated tools, requests and recorded calls, as hard as real ones:\n")
     library, requests = load_data(config.data)
     print_facts(measure_facts(library, requests))
 
     test = [requests[i] for i in np.flatnonzero(sequence_folds(requests, config.split.folds) == 0)]
-    print(f"\n2. Training retriever and reranker on four fifths of its groups, {len(test)} requests held out\n", flush=True)
+    print(f"\n2. Training retriever and reranker; {len(test)} requests, a fifth of the groups, are held out")
+    print("   (a quiet minute first: features of every training request, without its own group)\n", flush=True)
     table = _train(config, workdir)
 
     print(f"\n3. Menus of {config.menu.size} tools for the held-out requests; mean and 95 % interval over groups\n")
@@ -124,8 +126,8 @@ def _run(config: ConfigDict, workdir: Path) -> None:
     print(aligned(text))
     print(f"\n(low is good for producer_violations; every metric: {workdir / 'results.md'})")
 
-    print("\n4. Menus of held-out requests, the first of each of three groups. *N marks the N-th recorded call; runs: every")
-    print("   required input is there when the menu is called from top to bottom; <- says which tool makes an input\n")
+    print("\n4. Menus of held-out requests, the first of each of three groups. *N marks the N-th recorded call. runs:")
+    print("   every required input is there when the menu is called from top to bottom; <- says where it comes from.\n")
     builder = MenuBuilder.load(workdir / "fold0" / BUNDLE)
     first = list({request.group: request for request in reversed(test)}.values())[::-1]
     for request in first[:MENUS]:

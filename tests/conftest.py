@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from spm_jax.builder import MenuBuilder
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
@@ -56,7 +60,7 @@ def receipt_workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def receipt_builder(receipt_workdir: Path):  # noqa: ANN201 - importing the class here would load everything for every test
+def receipt_builder(receipt_workdir: Path) -> MenuBuilder:
     """The menu builder of experiments/receipt.py, trained once a session."""
     from experiments.receipt import train_receipt
 

@@ -74,7 +74,7 @@ WEB = [word for field in ("source", "library", "requests") for word in ("--set",
         (["train", "--config", "{}/config.txt", "--workdir", "w"], "ending .py"),
         (["train", "--config", "{}/broken.py", "--workdir", "w"], "NameError"),
         (["train", "--config", "{}/none.py", "--workdir", "w"], "defines get_config()"),
-        (["train", "--config", TINY, "--workdir", "{}", "--set", "model.depth=2"], "no field 'depth' there; known are heads, layers, width"),
+        (["train", "--config", TINY, "--workdir", "{}", "--set", "model.depth=2"], "known are heads, layers, width"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model.width=wide"], "expected int"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model=2"], "is a group of fields"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model.width.x=2"], "no field 'x'"),
@@ -90,7 +90,7 @@ WEB = [word for field in ("source", "library", "requests") for word in ("--set",
         (["menu", "--checkpoint", "{bundle}", "hi", "--k", "0"], "at least 1"),
         (["eval", "--checkpoint", "{}", "--requests", "r.jsonl", "--k", "-1"], "at least one tool"),
         (["eval", "--checkpoint", "{}/nothing", "--requests", "r.jsonl"], "no such folder"),
-        (["eval", "--checkpoint", "{bundle}", "--requests", "{}/bad.jsonl"], "line 1: request: field 'text' is missing"),
+        (["eval", "--checkpoint", "{bundle}", "--requests", "{}/bad.jsonl"], "line 1: request: field 'text'"),
         (["eval", "--checkpoint", "{bundle}", "--requests", "{}/empty.jsonl"], "no request has recorded calls"),
         (["eval", "--checkpoint", "{bundle}", "--requests", "{}/away.jsonl"], "No such file"),
         (["data", "world", "--tools", "3", "--out", "{}"], "n_tools"),
@@ -167,7 +167,8 @@ def test_the_bundle_holds_its_training_requests(tiny_bundle):
 def test_settings_take_the_type_of_the_field():
     c = default.get_config()
     set_fields(c, ["retriever.lr=1e-3", "model.layers=3", "baselines=false", "split.run=(0, 2)", "data.source=world"])
-    assert (c.retriever.lr, c.model.layers, c.baselines, tuple(c.split.run), c.data.source) == (1e-3, 3, False, (0, 2), "world")
+    assert (c.retriever.lr, c.model.layers, c.baselines) == (1e-3, 3, False)
+    assert (tuple(c.split.run), c.data.source) == ((0, 2), "world")
     set_fields(c, ["split.run=4", "must_beat=a = b"])
     assert tuple(c.split.run) == (4,) and c.must_beat == "a = b"
     with pytest.raises(DataError, match="baselines=no: expected bool"):

@@ -1,4 +1,4 @@
-"""The receipt example (method.md section 1): with only the order number visible the menu starts with a runnable route."""
+"""The receipt example (method.md section 1): only the order number is visible, and the menu starts runnable."""
 
 from __future__ import annotations
 

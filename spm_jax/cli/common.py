@@ -86,7 +86,7 @@ def load_config(path: str | os.PathLike) -> ConfigDict:
     finally:
         sys.path.remove(root)
     if not isinstance(config, ConfigDict):
-        raise DataError(f"{path}: a configuration file defines get_config(), which returns an ml_collections.ConfigDict")
+        raise DataError(f"{path}: a configuration file defines get_config(), returning a ConfigDict")
     return config
 
 

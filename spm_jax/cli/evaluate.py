@@ -29,7 +29,7 @@ def add_parser(subparsers: Any) -> None:
         "eval", help="score a checkpoint and the baselines", description=__doc__, epilog=_EXAMPLES,
         formatter_class=FORMATTER,
     )  # fmt: skip
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="bundle folder, such as runs/mine/fold0/menu")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="bundle folder, as runs/mine/fold0/menu")
     parser.add_argument("--requests", required=True, metavar="FILE", help="requests.jsonl with recorded calls")
     parser.add_argument("--out", metavar="DIR", help="folder for results.json and results.md")
     parser.add_argument("--k", type=int, default=32, metavar="K", help="tools of a menu (default 32)")

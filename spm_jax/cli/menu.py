@@ -29,7 +29,7 @@ def add_parser(subparsers: Any) -> None:
         "menu", help="print the menu of a request", description=__doc__, epilog=_EXAMPLES, formatter_class=FORMATTER
     )
     parser.add_argument("text", nargs="?", default="", metavar="REQUEST", help="text of the request; may be empty")
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="bundle folder, such as runs/tiny/fold0/menu")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="bundle folder, as runs/tiny/fold0/menu")
     parser.add_argument("--state", action="append", default=[], metavar="KEY=VALUE",
                         help="a visible value; may be repeated")  # fmt: skip
     parser.add_argument("--k", type=int, default=32, metavar="K", help="tools of the menu (default 32)")

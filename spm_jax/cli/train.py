@@ -29,11 +29,11 @@ def add_parser(subparsers: Any) -> None:
         "train", help="train on a library with trajectories", description=__doc__, epilog=_EXAMPLES,
         formatter_class=FORMATTER,
     )  # fmt: skip
-    parser.add_argument("--config", required=True, metavar="FILE", help="configuration, such as experiments/configs/tiny.py")
+    parser.add_argument("--config", required=True, metavar="FILE", help="such as experiments/configs/tiny.py")
     parser.add_argument("--workdir", required=True, metavar="DIR", help="folder for checkpoints, bundles and results")
     parser.add_argument("--out", metavar="FILE", help="also write the result table (JSON) to this file")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", dest="settings",
-                        help="overwrite a field of the configuration, such as retriever.lr=1e-3; may be repeated")  # fmt: skip
+                        help="set a field of the configuration, such as retriever.lr=1e-3; repeatable")  # fmt: skip
     parser.set_defaults(run=run)
 
 
