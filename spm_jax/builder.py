@@ -44,7 +44,8 @@ class Item:
     def record(self) -> dict[str, Any]:
         """The item as JSON values."""
         sources = [
-            {"name": i.name, "from": i.source._asdict() if isinstance(i.source, ToolId) else i.source} for i in self.inputs
+            {"name": i.name, "from": i.source._asdict() if isinstance(i.source, ToolId) else i.source}
+            for i in self.inputs
         ]
         return {
             "family": self.tool.family,
@@ -152,7 +153,8 @@ def render(items: Sequence[Item]) -> str:
     for position, item in enumerate(items, 1):
         state = "runs" if item.executable else "waits"
         sources = [
-            f"{i.name} <- {i.source.name if isinstance(i.source, ToolId) else i.source or 'MISSING'}" for i in item.inputs
+            f"{i.name} <- {i.source.name if isinstance(i.source, ToolId) else i.source or 'MISSING'}"
+            for i in item.inputs
         ]
         lines.append(
             f"{position:3d}  {item.role:<7} {state:<6} {item.tool.family}/{item.tool.name}"

@@ -93,7 +93,7 @@ def _fold_inputs(row: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _fold_outputs(rows: list[tuple[str, ...]], needs: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The outputs of each tool, with the joined inputs that they meet; of a long list those that some tool needs first."""
+    """The outputs of each tool, with the joined inputs that they meet; of a long list the needed ones first."""
     needed = {key for row in needs for key in row}
     joined: dict[str, list[str]] = {}
     for key in sorted(key for key in needed if TOGETHER in key):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from untrained import builder, recorded, tool, untrained
 
 from experiments.configs import tiny
@@ -20,16 +16,16 @@ from spm_jax import bundle
 from spm_jax.builder import REQUEST, Item, MenuBuilder, render
 from spm_jax.data.jsonl import parse_request, parse_tool, read_library, read_requests
 from spm_jax.data.readers.toolbench import read_library as read_toolbench
-from spm_jax.data.schema import Call, DataError, Field, Library, Request, Tool, ToolId, Trajectory
+from spm_jax.data.schema import DataError, Field, Library, Request, Tool
 from spm_jax.device_library import index_library
-from spm_jax.train.loop import load_data, train_and_evaluate, train_menus
+from spm_jax.train.loop import train_and_evaluate, train_menus
 from spm_jax.train.prepare import make_corpus
 
 PAIR = Library((tool("red"), tool("blue")))
 TOOL, REQ = {"family": "f", "name": "n"}, {"id": "r", "text": "t"}
 
 
-# --- errors: (what is hostile, what is done with it, what the message says) -------------------------------------------
+# --- errors: (what is hostile, what is done with it, what the message says) ---
 
 
 def _file(folder: Path, content: bytes) -> Path:
@@ -97,7 +93,7 @@ ERRORS: list[tuple[str, Callable[[Path], object], str]] = [
     ("empty library", lambda _: Library(()), "holds no tool; at least one is needed"),
     ("empty file", lambda d: read_library(_file(d, b"")), "input.jsonl: library: holds no tool"),
     ("duplicate identity", lambda _: Library((tool("a"), tool("a"))), "f/a stands twice .*rename one"),
-    ("unknown gold tool", lambda _: PAIR.gold(parse_request(REQ | {"calls": CALLS})), "'r': gold tool f/green is not in"),
+    ("unknown gold tool", lambda _: PAIR.gold(parse_request(REQ | {"calls": CALLS})), "gold tool f/green is not in"),
     (
         "training on an unknown tool",
         lambda _: make_corpus(index_library(PAIR, 8), [parse_request(REQ | {"calls": CALLS})], 1.0),
@@ -111,22 +107,22 @@ ERRORS: list[tuple[str, Callable[[Path], object], str]] = [
     ("a tool that is a list", lambda _: parse_tool([]), "tool: expected an object, got list"),
     ("a request that is a number", lambda _: parse_request(7), "request: expected an object, got int"),
     ("a huge number as a name", lambda _: parse_tool(TOOL | {"name": 10**5000}), "expected a string, got int"),
-    ("a name that is null", lambda _: parse_tool(TOOL | {"name": None}), "tool name .*expected a string, got NoneType"),
-    ("inputs that are a string", lambda _: parse_tool(TOOL | {"inputs": "x"}), "tool: inputs: expected a list, got str"),
+    ("a name that is null", lambda _: parse_tool(TOOL | {"name": None}), "tool name .*got NoneType"),
+    ("inputs that are a string", lambda _: parse_tool(TOOL | {"inputs": "x"}), "inputs: expected a list, got str"),
     ("an unknown field", lambda _: parse_tool(TOOL | {"input": []}), "unknown field 'input'; known are family, name"),
     ("a key that is a number", lambda _: parse_tool({**TOOL, 1: 2}), "unknown field 1; known are"),
-    ("outputs that are denied", lambda _: Tool("f", "n", outputs=(Field("x"),)), "has outputs but outputs_known is false"),
+    ("outputs that are denied", lambda _: Tool("f", "n", outputs=(Field("x"),)), "has outputs but outputs_known"),
     ("a call of no tool", lambda _: parse_request(REQ | {"calls": [{"tools": []}]}), "call: names no tool"),
     ("NaN in state", lambda _: Request("r", "t", state={"a": float("nan")}), "request 'r': state: not JSON"),
     ("state that is a list", lambda _: parse_request(REQ | {"state": [1]}), "state: expected an object of key: value"),
     ("state with an empty key", lambda _: parse_request(REQ | {"state": {" ": 1}}), "state key: must not be empty"),
-    ("JSON that is a list", lambda d: read_library(_file(d, b"[{}]")), "line 1: tool: expected an object, got list"),
+    ("JSON that is a list", lambda d: read_library(_file(d, b"[{}]")), "line 1: tool: expected an object"),
     ("JSON cut off", lambda d: read_requests(_file(d, b'{"id": "r",')), "input.jsonl, line 1: "),
     ("deeply nested JSON", lambda d: read_requests(_file(d, DEEP)), "input.jsonl, line 1: .*recursion"),
     ("not UTF-8", lambda d: read_library(_file(d, "é".encode("latin-1"))), "input.jsonl: not UTF-8"),
     ("a folder as a file", lambda d: read_library(d), "cannot be read .Is a directory"),
     ("a request id twice", lambda d: read_requests(_file(d, b'{"id": "r", "text": ""}\n' * 2)), "'r' stands twice"),
-    ("truncated archive", lambda d: read_toolbench(_truncated_archive(d)), "damaged or truncated archive .*fetch it again"),
+    ("truncated archive", lambda d: read_toolbench(_truncated_archive(d)), "truncated archive .*fetch it again"),
     (
         "an archive of escaping paths",
         lambda d: read_toolbench(_archive(d, ("../../evil.json", b"{}"), ("/etc/evil.json", b"{}"))),
@@ -140,7 +136,7 @@ ERRORS: list[tuple[str, Callable[[Path], object], str]] = [
     ("an empty folder as a bundle", lambda d: MenuBuilder.load(d), "not a checkpoint, .*an unfinished save"),
     ("another version", lambda d: MenuBuilder.load(_bundle(d, _other_version)), "format 99, written by spm_jax 9.9"),
     ("a bit of the arrays", lambda d: MenuBuilder.load(_bundle(d, _flip("ocdbt*/d/*"))), "damaged, .*has changed"),
-    ("a bit of the library", lambda d: MenuBuilder.load(_bundle(d, _flip("library.jsonl"))), "library.jsonl has changed"),
+    ("a bit of the library", lambda d: MenuBuilder.load(_bundle(d, _flip("library.jsonl"))), "library.jsonl has"),
     ("a bit of the marker", lambda d: MenuBuilder.load(_bundle(d, _flip("checkpoint.json"))), "checkpoint.json"),
     (
         "a bundle without its library",
@@ -175,7 +171,7 @@ def test_a_hostile_input_gives_a_clear_error(act, message, tmp_path):
     str(caught.value).encode()
 
 
-# --- menus: (what is hostile, library, request, what must hold of the explained menu) ---------------------------------
+# --- menus: (what is hostile, library, request, what must hold of the explained menu) ---
 
 
 def names(items: tuple[Item, ...]) -> list[str]:
@@ -241,9 +237,18 @@ MENUS: list[tuple[str, Library, Request, Callable[[tuple[Item, ...]], bool]]] = 
         Request("r", "apple"),
         lambda m: none_runs(m) and m[0].inputs[0].source is None,
     ),
-    ("a description of 100,000 characters", Library((tool("a", about="word " * 20_000), tool("b"))), Request("r", "word"),
-     lambda m: len(m) == 2),
-    ("NUL in a description", Library((tool("a", about="x\0y"), tool("b"))), Request("r", "x\0y"), lambda m: len(m) == 2),
+    (
+        "a description of 100,000 characters",
+        Library((tool("a", about="word " * 20_000), tool("b"))),
+        Request("r", "word"),
+        lambda m: len(m) == 2,
+    ),
+    (
+        "NUL in a description",
+        Library((tool("a", about="x\0y"), tool("b"))),
+        Request("r", "x\0y"),
+        lambda m: len(m) == 2,
+    ),
     ("no required inputs anywhere", PAIR, Request("r", "red"), lambda m: all(i.executable and not i.inputs for i in m)),
     (
         "inputs that nobody makes",
@@ -260,7 +265,7 @@ MENUS: list[tuple[str, Library, Request, Callable[[tuple[Item, ...]], bool]]] = 
         "emoji names",
         EMOJI,
         Request("r", "🚀🎉", state={"🔑": "x"}),
-        lambda m: {"🚀", "🎉", "🌧️"} == set(names(m)) and item(m, "🎉").executable and item(m, "🎉").inputs[0].name == "🔑",
+        lambda m: len(m) == 3 and item(m, "🎉").executable and item(m, "🎉").inputs[0].name == "🔑",
     ),
     ("k above the library's size", PAIR, Request("r", "red"), lambda m: sorted(names(m)) == ["blue", "red"]),
     ("one tool", Library((tool("only", ["x"]),)), Request("r", "y"), lambda m: names(m) == ["only"] and none_runs(m)),
@@ -270,8 +275,10 @@ MENUS: list[tuple[str, Library, Request, Callable[[tuple[Item, ...]], bool]]] = 
         SAME,
         Request("r", "identical"),
         # The reranker may turn the first eight round, as it sees their rank; what it leaves keeps the library's order.
-        lambda m: {len(one.tool.family) for one in m} == set(range(1, 33))
-        and [len(one.tool.family) for one in m[8:]] == sorted(len(one.tool.family) for one in m[8:]),
+        lambda m: (
+            {len(one.tool.family) for one in m} == set(range(1, 33))
+            and [len(one.tool.family) for one in m[8:]] == sorted(len(one.tool.family) for one in m[8:])
+        ),
     ),
     (
         "a ninth required input",
@@ -292,7 +299,7 @@ MENUS: list[tuple[str, Library, Request, Callable[[tuple[Item, ...]], bool]]] = 
         lambda m: item(m, "sink").executable == (names(m) == ["source", "sink"]),
     ),
     ("a request of 5,000 words", PAIR, Request("r", "red word " * 2_500), lambda m: len(m) == 2),
-    ("a request of 100,000 different words", PAIR, Request("r", " ".join(map(str, range(100_000)))), lambda m: len(m) == 2),
+    ("100,000 different words", PAIR, Request("r", " ".join(map(str, range(100_000)))), lambda m: len(m) == 2),
     (
         "nested, huge and null state",
         Library((tool("a", ["apple"]), tool("b", ["n"]), tool("c", ["key499"]), tool("d", ["missing"]))),
@@ -321,82 +328,7 @@ def test_a_hostile_input_gives_a_right_menu(library, request_, holds):
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_files_of_other_editors_are_read(tmp_path, newline):
-    content = newline.join(["", json.dumps(TOOL), "  ", json.dumps(TOOL | {"name": "m\u2028n\u0085"}, ensure_ascii=False), ""])
+    second = json.dumps(TOOL | {"name": "m\u2028n\u0085"}, ensure_ascii=False)
+    content = newline.join(["", json.dumps(TOOL), "  ", second, ""])
     library = read_library(_file(tmp_path, b"\xef\xbb\xbf" + content.encode()))
     assert [one.name for one in library] == ["n", "m\u2028n\u0085"]
-
-
-# --- one training on hostile trajectories ------------------------------------------------------------------------------
-
-
-def hostile_requests(library: Library) -> list[Request]:
-    """Two groups, one of a single request; 40 tools in one chain; one tool thrice; shared listings; no word that is known."""
-    thrice = [Call((library[1].id,)), Call((library[1].id,)), Call((library[2].id,)), Call((library[1].id,))]
-    listings = [Call((library[3].id, library[4].id)), Call((library[4].id, library[5].id)), Call((library[4].id,))]
-    return [
-        recorded(library, 0, range(40), "zzz", "alone"),
-        Request("thrice", "qqq", "pair", trajectory=Trajectory(tuple(thrice))),
-        Request("listings", "", "pair", trajectory=Trajectory(tuple(listings))),
-        Request("none", "nothing was recorded", "other"),
-    ]
-
-
-def test_training_on_hostile_trajectories(tmp_path):
-    library = Library(tuple(tool(f"t{n}", [f"k{n}x"], [f"k{n + 1}x"]) for n in range(45)))
-    c = tiny.get_config()
-    c.model.width, c.text.search_width, c.text.width = 16, 32, 16
-    c.retriever.epochs = c.reranker.epochs = 1
-    c.retriever.batch = c.reranker.batch = 4
-    trained = train_menus(c, index_library(library, 32), hostile_requests(library), tmp_path)
-    assert len(trained.requests) == 3 and trained.memory.groups.sum() == 40 + 5
-    menus = MenuBuilder(trained)
-    items = menus.explain(Request("r", "zzz", state={"k0x": 1}))
-    assert len({one.tool for one in items}) == 32 and np.isfinite([one.score for one in items]).all()
-    shutil.rmtree(tmp_path / "retriever")  # a bundle alone is enough
-    assert MenuBuilder.load(tmp_path / "menu").explain(Request("r", "zzz", state={"k0x": 1})) == items
-
-
-# --- fuzz -------------------------------------------------------------------------------------------------------------
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("\ud800") | st.builds(lambda: 10**4400),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-fields = st.lists(st.fixed_dictionaries({"name": anything}, optional={"required": anything, "type": anything}), max_size=2)
-TOOL_FIELDS = ("description", "family_description", "outputs_known", "outputs_from")
-tool_records = st.fixed_dictionaries(
-    {"family": anything | st.text(), "name": anything | st.text()},
-    optional={"inputs": fields | anything, "outputs": fields | anything, **dict.fromkeys(TOOL_FIELDS, anything)},
-)
-call_records = st.fixed_dictionaries({"tools": st.lists(tool_records) | anything}, optional={"arguments": anything})
-request_records = st.fixed_dictionaries(
-    {"id": st.text() | anything, "text": st.text() | anything},
-    optional={"state": anything, "group": anything, "calls": st.lists(call_records, max_size=2) | anything},
-)
-
-
-@settings(max_examples=300)
-@given(tool_records | request_records | anything)
-def test_records_give_an_object_or_a_data_error(record):
-    for parse in (parse_tool, parse_request):
-        try:
-            parse(record)
-        except DataError as error:
-            assert str(error)
-
-
-FUZZED = Library((*CHINESE.tools, *CYCLE.tools, *EMOJI.tools, *MANY.tools, *PAIR.tools))
-menus_of_fuzzed = builder(FUZZED, [recorded(FUZZED, 0, [0, 4, 5], "天气 apple"), recorded(FUZZED, 1, [6, 7])])
-unicode = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-
-
-@settings(max_examples=150)
-@given(unicode | st.lists(st.sampled_from("天气 apple 🚀 pear red a@b.co \"q\" 12,5 ' .".split())).map(" ".join),
-       st.dictionaries(unicode.filter(str.strip), st.none() | unicode, max_size=3), st.sampled_from([5, 99]))  # fmt: skip
-def test_any_request_gets_a_menu(text, state, k):
-    items = menus_of_fuzzed.explain(Request("r", text, state=state), k)
-    assert len({one.tool for one in items}) == len(items) == min(k, len(FUZZED))
-    assert all(0 <= one.score <= 1 for one in items)
-    assert all(one.executable == all(i.source is not None for i in one.inputs) or not one.executable for one in items)
-    assert isinstance(items[0].tool, ToolId)

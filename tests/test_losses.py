@@ -76,7 +76,9 @@ def test_boundary_margin_by_hand():
     valid = jnp.ones(4, bool)
     assert pair(losses.boundary_margin(member, labels, valid, menu=2)) == pytest.approx([softplus(3.0), 1], rel=1e-6)
     assert pair(losses.boundary_margin(member, labels, ~valid, menu=2)) == [0, 0]
-    total, count = pair(losses.boundary_margin(member, labels, valid, menu=32))  # fewer tools than places: no one is cut
+    total, count = pair(
+        losses.boundary_margin(member, labels, valid, menu=32)
+    )  # fewer tools than places: no one is cut
     assert total == pytest.approx(0) and count == 1
 
 
