@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,15 +42,18 @@ def make_plan(
     menu: int,
     prefix: int,
     text: int,
+    producers_first: bool,
     coverage: float,
     redundancy: float,
     width: int,
     heads: int,
     layers: int,
+    text_scale: Sequence[float],
 ) -> Plan:
-    """A plan from plain numbers, the sizes of both networks included."""
+    """A plan from plain numbers, the sizes of both networks included; ``text_scale`` is of retriever and reranker."""
     sizes = {"width": width, "heads": heads, "layers": layers}
-    return Plan(coverage, redundancy, candidates, menu, prefix, text, Retriever(**sizes), Reranker(**sizes))
+    retriever, reranker = (model(**sizes, text_scale=scale) for model, scale in zip((Retriever, Reranker), text_scale))
+    return Plan(coverage, redundancy, candidates, menu, prefix, text, producers_first, retriever, reranker)
 
 
 def _numbers(plan: Plan) -> dict[str, Any]:
@@ -59,11 +63,13 @@ def _numbers(plan: Plan) -> dict[str, Any]:
         "menu": plan.menu,
         "prefix": plan.prefix,
         "text": plan.text,
+        "producers_first": plan.producers_first,
         "coverage": float(plan.coverage),
         "redundancy": float(plan.redundancy),
         "width": model.width,
         "heads": model.heads,
         "layers": model.layers,
+        "text_scale": [plan.retriever.text_scale, plan.reranker.text_scale],
     }
 
 

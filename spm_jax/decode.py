@@ -149,3 +149,24 @@ def order(
     rest = jnp.argsort(~state.unplaced, stable=True)[: len(valid) - size]
     rest = jnp.where(state.unplaced[rest], rest, -1)
     return jnp.concatenate([prefix, rest]).astype(jnp.int32)
+
+
+def producers_first(shown: jax.Array, produces: jax.Array, *, fixed: int) -> jax.Array:
+    """int32 [K]: ``shown`` with the tools after the first ``fixed`` re-sorted so that producers precede consumers.
+
+    At each place, the earliest tool that no tool still to be placed feeds (``produces`` [K, K, I], by menu position);
+    where every one waits for another (a cycle), the earliest. Padding (-1) stays last. Two tools that feed each other do not wait. [ours]: the
+    paper keeps retriever order here.
+    """
+    feeds = jnp.any(produces, axis=-1)
+    there = shown >= 0
+    feeds = (feeds & ~feeds.T)[shown][:, shown] & there[:, None] & there[None, :]
+
+    def step(waiting: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        free = waiting & there & ~jnp.any(feeds & waiting[:, None], axis=0)
+        i = jnp.argmax(jnp.where(jnp.any(free), free, waiting))
+        return waiting.at[i].set(False), shown[i]
+
+    waiting = jnp.arange(len(shown)) >= fixed
+    _, rest = jax.lax.scan(step, waiting, None, length=len(shown) - fixed)
+    return jnp.concatenate([shown[:fixed], rest])

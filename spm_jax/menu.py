@@ -36,6 +36,7 @@ class Plan:
     menu: int = static()  # K
     prefix: int = static()  # P
     text: int = static()  # D
+    producers_first: bool = static()  # re-sort what stands after the prefix
     retriever: Retriever = static()
     reranker: Reranker = static()
 
@@ -105,7 +106,8 @@ def menu_inputs(
 
 def arrange(plan: Plan, menu: MenuInputs, ranked: Reranked) -> jax.Array:
     """int32 [K]: positions of ``menu`` in the order shown."""
-    return decode.order(
+    prefix = min(plan.prefix, plan.menu)
+    shown = decode.order(
         jax.nn.log_softmax(ranked.entry),
         jax.nn.log_softmax(ranked.slot)[:, :-1],
         ranked.precedence,
@@ -114,8 +116,9 @@ def arrange(plan: Plan, menu: MenuInputs, ranked: Reranked) -> jax.Array:
         menu.missing,
         menu.valid,
         ranked.weights,
-        size=min(plan.prefix, plan.menu),
+        size=prefix,
     )
+    return decode.producers_first(shown, menu.produces, fixed=prefix) if plan.producers_first else shown
 
 
 def _shown(menu: MenuInputs, member: jax.Array, shown: jax.Array, candidates: jax.Array) -> Menu:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import reference_decode as reference
 
-from spm_jax.decode import OrderState, cover, decoder_scores, masked_argmax, order, place
+from spm_jax.decode import OrderState, cover, decoder_scores, masked_argmax, order, place, producers_first
 
 CASES = 100  # of each setting
 C, INPUTS, S = 10, 4, 3
@@ -265,3 +265,37 @@ def test_the_gradient_through_the_scores_is_finite():
     for gradient in gradients:
         assert np.isfinite(np.asarray(gradient)).all() and np.asarray(gradient).any()
     assert not np.asarray(gradients[0])[6:].any()
+
+
+def first_producers(shown: list[int], produces: np.ndarray, fixed: int) -> list[int]:
+    """The oracle of ``producers_first``: place after place, by the definition."""
+    out, waiting = list(shown[:fixed]), list(shown[fixed:])
+
+    def feeds(i: int, j: int) -> bool:
+        return bool(produces[i, j].any() and not produces[j, i].any())
+
+    while waiting:
+        tools = [j for j in waiting if j >= 0]
+        free = [j for j in tools if not any(i != j and feeds(i, j) for i in tools)]
+        out.append(free[0] if free else waiting[0])
+        waiting.remove(out[-1])
+    return out
+
+
+def test_producers_come_first_after_the_prefix():
+    rng = np.random.default_rng(0)
+    sort = jax.jit(producers_first, static_argnames="fixed")
+    for case in range(200):
+        produces = rng.random((12, 12, 2)) < rng.choice([0.03, 0.1, 0.3])
+        produces[np.arange(12), np.arange(12)] = False
+        valid = int(rng.integers(0, 13))
+        shown = np.concatenate([rng.permutation(12)[:valid], np.full(12 - valid, -1)]).astype(np.int32)
+        got = sort(jnp.array(shown), jnp.array(produces), fixed=4).tolist()
+        assert got == first_producers(shown.tolist(), produces, 4), case
+        assert sorted(got) == sorted(shown.tolist()) and got[:4] == shown[:4].tolist()
+
+
+def test_a_cycle_keeps_the_order_as_it_stands():
+    produces = np.zeros((3, 3, 1), bool)
+    produces[0, 1] = produces[1, 2] = produces[2, 0] = True
+    assert producers_first(jnp.arange(3), jnp.array(produces), fixed=0).tolist() == [0, 1, 2]

@@ -34,12 +34,13 @@ def get_config() -> ConfigDict:
 
     c.memory = ConfigDict()
     c.memory.ridge = 1.0  # penalty of path memory
-    c.memory.folds = 200  # most sets of groups that are left out in turn for training features
+    c.memory.folds = 10  # most sets of groups that are left out in turn for training features
 
     c.menu = ConfigDict()
     c.menu.candidates = 128  # C: tools of a frontier
     c.menu.size = 32  # K: tools of a menu
     c.menu.prefix = 8  # P: positions that the reranker orders
+    c.menu.producers_first = True  # re-sort the other 24 so that producers come first; False keeps retriever order
     c.menu.coverage = 1.0  # lambda: weight of newly covered slots and missing inputs, against log-odds
     c.menu.redundancy = 0.0  # eta: weight of the similarity to a picked tool
 
@@ -56,6 +57,7 @@ def get_config() -> ConfigDict:
     c.retriever.warmup = 0.1  # share of the steps
     c.retriever.clip = 1.0  # largest global norm of a gradient
     c.retriever.text_dropout = 0.0  # chance that an example hides its text embeddings
+    c.retriever.text_scale = 1.0  # of the text embeddings in the input; 0 hides them
     c.retriever.negatives = 16  # hard and boundary negatives, of each kind
     c.retriever.inner_folds = 3  # out-of-fold retrievers that make the reranker's menus
     c.retriever.loss = ConfigDict(
@@ -70,6 +72,7 @@ def get_config() -> ConfigDict:
     c.reranker.warmup = 0.1
     c.reranker.clip = 1.0
     c.reranker.text_dropout = 0.0
+    c.reranker.text_scale = 1.0
     c.reranker.loss = ConfigDict({"entry": 0.55, "slot": 0.55, "precedence": 0.75, "membership": 0.30, "path": 1.15})
 
     c.checkpoint_every = 200  # steps

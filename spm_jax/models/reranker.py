@@ -29,12 +29,14 @@ class Reranker(nn.Module):
     heads: int = 4
     layers: int = 2
     slots: int = 8
+    text_scale: float = 1.0  # of the query and tool embeddings; 0 hides them, where few requests would be learned by heart
 
     @nn.compact
     def __call__(self, menu: MenuInputs) -> Reranked:
         """Scores of one menu; add requests with ``vmap``."""
         query = jnp.broadcast_to(menu.query, menu.text.shape)
-        inputs = jnp.concatenate([query, menu.text, menu.node], axis=1)  # [K, 142]
+        scale = self.text_scale
+        inputs = jnp.concatenate([scale * query, scale * menu.text, menu.node], axis=1)  # [K, 142]
         biases = nn.Dense(self.layers * self.heads, name="pair_bias")(menu.pair)  # [K, K, layers * heads]
         biases = jnp.moveaxis(biases, -1, 0).reshape(self.layers, self.heads, *biases.shape[:2])
         h = Encoder(self.width, self.heads, self.layers, name="encoder")(inputs, biases, menu.valid)

@@ -29,12 +29,14 @@ class Retriever(nn.Module):
     heads: int = 4
     layers: int = 2
     slots: int = 8
+    text_scale: float = 1.0  # of the query and tool embeddings; 0 hides them, where few requests would be learned by heart
 
     @nn.compact
     def __call__(self, frontier: Frontier) -> Retrieved:
         """Scores of one frontier; add requests with ``vmap``."""
         query = jnp.broadcast_to(frontier.query, frontier.text.shape)
-        inputs = jnp.concatenate([query, frontier.text, frontier.node], axis=1)  # [C, 140]
+        scale = self.text_scale
+        inputs = jnp.concatenate([scale * query, scale * frontier.text, frontier.node], axis=1)  # [C, 140]
         table = self.param("relation_bias", nn.initializers.zeros, (self.layers, self.heads, RELATIONS))
         biases = table[:, :, frontier.relation.astype(jnp.int32)]  # [layers, heads, C, C]
         h = Encoder(self.width, self.heads, self.layers, name="encoder")(inputs, biases, frontier.valid)

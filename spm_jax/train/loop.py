@@ -69,11 +69,13 @@ def _plan(c: ConfigDict) -> Any:
         menu=c.menu.size,
         prefix=c.menu.prefix,
         text=c.text.width,
+        producers_first=c.menu.producers_first,
         coverage=c.menu.coverage,
         redundancy=c.menu.redundancy,
         width=c.model.width,
         heads=c.model.heads,
         layers=c.model.layers,
+        text_scale=(c.retriever.text_scale, c.reranker.text_scale),
     )
 
 
