@@ -7,21 +7,25 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from experiments.configs import tiny
 from spm_jax.builder import MenuBuilder
-from spm_jax.bundle import TrainedMenus, make_plan
+from spm_jax.bundle import TrainedMenus
 from spm_jax.data.paths import called_tools, library_golds
 from spm_jax.data.schema import Call, Field, Library, Request, Tool, Trajectory
 from spm_jax.device_library import index_library
 from spm_jax.memory import MemoryBuilder
 from spm_jax.menu import Params, Plan, initial
 from spm_jax.train.frontier import start_weights
+from spm_jax.train.loop import _plan
 
 
 def small_plan(menu: int = 32) -> Plan:
     """Published sizes of frontier, menu and prefix; networks that compile in a second."""
-    return make_plan(
-        candidates=128, menu=menu, prefix=8, text=16, coverage=1.0, redundancy=0.1, width=16, heads=2, layers=1
-    )
+    c = tiny.get_config()
+    c.menu.size, c.text.width = menu, 16
+    c.menu.coverage, c.menu.redundancy = 1.0, 0.1
+    c.model.width, c.model.heads, c.model.layers = 16, 2, 1
+    return _plan(c)
 
 
 def untrained(
