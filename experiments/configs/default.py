@@ -61,13 +61,13 @@ def get_config() -> ConfigDict:
     c.retriever.negatives = 16  # hard and boundary negatives, of each kind
     c.retriever.inner_folds = 3  # out-of-fold retrievers that make the reranker's menus
     c.retriever.loss = ConfigDict(
-        {"path": 1.0, "frontier": 1.0, "hard": 0.5, "boundary": 0.5, "margin": 1.0, "entry": 0.5, "slot": 0.5}
+        {"path": 0.3, "frontier": 0.3, "hard": 0.1, "boundary": 0.1, "margin": 3.0, "entry": 0.3, "slot": 0.3}
     )
 
     c.reranker = ConfigDict()
     c.reranker.lr = 1e-4
     c.reranker.epochs = 4
-    c.reranker.batch = 16
+    c.reranker.batch = 4
     c.reranker.weight_decay = 0.01
     c.reranker.warmup = 0.1
     c.reranker.clip = 1.0
