@@ -60,7 +60,7 @@ def test_one_trace_serves_libraries_and_requests_of_one_padded_size():
     def line(size: int, flavour: str) -> Library:
         return Library(tuple(tool(f"{flavour}{n}", [f"k{n}"], [f"k{n + 1}"], family=f"{n % 7}") for n in range(size)))
 
-    for size, flavour in ((20, "red"), (40, "blue")):
+    for size, flavour in ((20, "red"), (25, "blue")):
         library = line(size, flavour)
         trained = untrained(library, [recorded(library, n, [n, n + 1]) for n in range(5)])
         for text in ("", "red 3", "blue 天气 " * 500, "unheard of"):
