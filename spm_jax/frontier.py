@@ -2,7 +2,7 @@
 
 Two passes over the whole library, both linear in named features. The first scores text and path memory; its best tools
 are the anchors. The second propagates from them to their training-path neighbours, to the producers of the inputs that
-they miss, and to their family, and its score, a log-odds of being on the path, picks the frontier. The weights of both
+they miss, and to their family, and its score, a log-odds of being on the path, picks the frontier. The weights of the
 second pass are fitted on training requests (train/frontier.py); those of the first are constants.
 """
 
@@ -43,6 +43,8 @@ class Propagated(IntEnum):
     NEIGHBOUR = 12  # best of: anchor's probability times the share of its groups that call the tool
     FAMILY_NEIGHBOUR = 13  # the family's best of it
     PRODUCER = 14  # log(1 + probability-weighted missing inputs of anchors that the tool outputs)
+    EXTENDED = 15  # BM25 with used tools' documents extended by the requests that call them, over its maximum
+    FAMILY_EXTENDED = 16  # the family's best of it
 
 
 
@@ -51,7 +53,7 @@ class FrontierWeights:
     """Weights of the two passes."""
 
     anchor: jax.Array  # float32 [12]
-    propagated: jax.Array  # float32 [15]
+    propagated: jax.Array  # float32 [17]
 
 
 @pytree
@@ -60,7 +62,7 @@ class Scores:
 
     query: jax.Array  # float32 [E]
     text: tuple[jax.Array, jax.Array, jax.Array]  # dense, lexical, memory, float32 [N] each
-    features: jax.Array  # float32 [N, 15]
+    features: jax.Array  # float32 [N, 17]
 
 
 def query_embedding(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
@@ -80,6 +82,12 @@ def memory_scores(library: DeviceLibrary, memory: Memory, request: RequestArrays
     """float32 [U]: path memory of the used tools, about 0 (never called for such a request) to 1 (always)."""
     row = jnp.where(request.words >= 0, memory.word_row[request.words], -1)
     return jnp.where(row >= 0, _tfidf(library, request), 0.0) @ memory.recall[row]
+
+
+def extended_scores(memory: Memory, request: RequestArrays) -> jax.Array:
+    """float32 [U]: BM25 of the used tools' extended documents; a word counts by the root of its count."""
+    row = jnp.where(request.words >= 0, memory.word_row[request.words], -1)
+    return jnp.where(row >= 0, jnp.sqrt(request.counts), 0.0) @ memory.extended[row]
 
 
 def _spread(memory: Memory, values: jax.Array) -> jax.Array:
@@ -104,8 +112,8 @@ def library_scores(
     size = len(library.valid)
     query = query_embedding(library, request)
     dense = library.embedding @ query
-    lexical = gather_scores(library.lexical, request.words, jnp.sqrt(request.counts), size)
-    lexical = lexical / jnp.maximum(jnp.max(lexical), 1e-9)
+    impact = gather_scores(library.lexical, request.words, jnp.sqrt(request.counts), size)
+    lexical = impact / jnp.maximum(jnp.max(impact), 1e-9)
     recall = _spread(memory, memory_scores(library, memory, request))
     groups = _spread(memory, memory.groups)
     family_lexical, family_memory = _family_max(library, lexical), _family_max(library, recall)
@@ -128,11 +136,14 @@ def library_scores(
     anchor = jnp.stack([columns[name].astype(jnp.float32) for name in Anchor], axis=1)  # [N, 12]
     odds = anchor @ anchor_weights
     added = _propagate(library, memory, odds, request.visible)
-    return Scores(query, (dense, lexical, recall), jnp.concatenate([anchor, added], axis=1))
+    extended = jnp.where(groups > 0, _spread(memory, extended_scores(memory, request)), impact)
+    extended = extended / jnp.maximum(jnp.max(extended), 1e-9)
+    last = jnp.stack([extended, _family_max(library, extended)], axis=1)
+    return Scores(query, (dense, lexical, recall), jnp.concatenate([anchor, added, last], axis=1))
 
 
 def _propagate(library: DeviceLibrary, memory: Memory, odds: jax.Array, visible: jax.Array) -> jax.Array:
-    """float32 [N, 3]: the columns of ``Propagated``, from the best 64 tools by ``odds`` [N]."""
+    """float32 [N, 3]: the first three columns of ``Propagated``, from the best 64 tools by ``odds`` [N]."""
     best, anchors = jax.lax.top_k(jnp.where(library.valid, odds, -jnp.inf), min(ANCHORS, len(odds)))
     likely = jax.nn.sigmoid(best)  # [A]
 

@@ -71,8 +71,9 @@ class Memory:
     follows: jax.Array  # float32 [Q]: j called next after i
     neighbour: jax.Array  # int32 [U, 32]: slots that share groups with the tool, most first
     neighbour_weight: jax.Array  # float32 [U, 32]: share of the tool's groups that call the neighbour too
-    word_row: jax.Array  # int32 [words]: row of ``recall`` for a word that training requests use
+    word_row: jax.Array  # int32 [words]: row of ``recall`` and ``extended`` for a word of training
     recall: jax.Array  # float32 [rows, U]: weight of a request's word for a tool (path memory)
+    extended: jax.Array  # float32 [rows, U]: BM25 impact of a word in a tool's document extended by its requests
 
 
 @pytree

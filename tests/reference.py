@@ -163,6 +163,34 @@ def path_memory(rows: np.ndarray, called: np.ndarray, query: np.ndarray, ridge: 
     return (rows @ query) @ dual
 
 
+def extended_scores(
+    plain: np.ndarray,
+    documents: Mapping[int, Sequence[str]],
+    texts: Sequence[Sequence[str]],
+    golds: Sequence[Gold],
+    query: Sequence[str],
+    idf: Mapping[str, float],
+) -> np.ndarray:
+    """float64 [N]: BM25 of ``query`` with the ``documents`` of used tools extended by the texts that call them.
+
+    The idf is the library's, the mean length that of the used tools' own documents; other tools keep ``plain`` [N].
+    """
+    scores = plain.astype(float).copy()
+    mean = max(1.0, sum(len([w for w in own if w in idf]) for own in documents.values()) / max(1, len(documents)))
+    for tool, own in documents.items():
+        count = Counter(word for word in own if word in idf)
+        for text, gold in zip(texts, golds, strict=True):
+            if any(tool in step for step in gold):
+                count.update(word for word in text if word in idf)
+        norm = 1.5 * (0.25 + 0.75 * sum(count.values()) / mean)
+        scores[tool] = sum(
+            math.sqrt(times) * idf[word] * count[word] / (count[word] + norm)
+            for word, times in Counter(query).items()
+            if count[word]
+        )
+    return scores
+
+
 # --- frontier (section 4) --------------------------------------------------------------------------------------------
 
 

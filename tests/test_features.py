@@ -219,7 +219,7 @@ def test_padding_of_a_frontier_is_empty_and_changes_nothing():
 @pytest.mark.parametrize("names", [("alpha", "beta"), ("!!!", "???")])
 def test_a_bare_library_without_fields_paths_or_words_gives_finite_features(names):
     indexed = index_library(Library(tuple(Tool("!", name) for name in names)), 16)
-    memory = MemoryBuilder(indexed.vocabulary, [], [], [], np.array([], np.int32), 128, 1.0).build()
+    memory = MemoryBuilder(indexed, [], [], [], np.array([], np.int32), 1.0).build()
     request = indexed.request(Request("r", ""))
     frontier = look(indexed.arrays, memory, random_weights(1), request, size=SIZE, width=DEPTH)
     assert np.asarray(frontier.valid).sum() == 2

@@ -135,7 +135,7 @@ def test_the_frontier_is_the_best_by_the_second_pass(seed, number):
 def test_ties_go_to_the_lower_id():
     """Twenty tools that no score tells apart stand by their ids."""
     indexed = index_library(Library(tuple(Tool(f"f{n}", "same") for n in range(20))), WIDTH)
-    memory = MemoryBuilder(indexed.vocabulary, [], [], [], np.array([], np.int32), 128, RIDGE).build()
+    memory = MemoryBuilder(indexed, [], [], [], np.array([], np.int32), RIDGE).build()
     request = indexed.request(Request("r", "same"))
     frontier = look(indexed.arrays, memory, random_weights(0), request, size=20, width=DEPTH)
     assert np.asarray(frontier.tool).tolist() == list(range(20))
@@ -146,7 +146,7 @@ def test_features_by_hand():
     tools = (Tool("a", "rain"), Tool("a", "sun"), Tool("b", "wind"))
     indexed = index_library(Library(tools), WIDTH)
     used = np.array([1], np.int32)
-    memory = MemoryBuilder(indexed.vocabulary, ["sun"], [((1,),)], ["g"], used, 128, 1.0).build()
+    memory = MemoryBuilder(indexed, ["sun"], [((1,),)], ["g"], used, 1.0).build()
     scores = both_passes(indexed.arrays, memory, np.zeros(12, np.float32), indexed.request(Request("r", "rain sun")))
     features = np.asarray(scores.features)[:3]
     half = 0.5**0.5 / 2  # cosine of "rain sun" and "sun" over 1 + the penalty
@@ -157,7 +157,27 @@ def test_features_by_hand():
     np.testing.assert_allclose(features[:, Anchor.FAMILY_MEMORY], [half, half, 0], atol=1e-6)
     np.testing.assert_allclose(features[:, Anchor.WITHIN_MEMORY], [half, half, 0], atol=1e-6)
     np.testing.assert_allclose(features[:, Anchor.WITHIN_USED], [1, 1, 0], atol=1e-6)
-    np.testing.assert_allclose(features[:, Propagated.NEIGHBOUR :], 0)
+    np.testing.assert_allclose(features[:, Propagated.NEIGHBOUR : Propagated.EXTENDED], 0)
+    # The documents are "rain", "sun" and "b wind" ("a" is no content word); "sun" becomes "sun sun". All idf are equal.
+    plain, extended = 1 / (1 + 1.5 * (0.25 + 0.75 / (4 / 3))), 2 / (2 + 1.5 * (0.25 + 0.75 * 2))
+    np.testing.assert_allclose(features[:, Propagated.EXTENDED], [1, extended / plain, 0], atol=1e-6)
+    np.testing.assert_allclose(features[:, Propagated.FAMILY_EXTENDED], [1, 1, 0], atol=1e-6)
+
+
+@cases()
+def test_extended_documents_are_the_oracles(seed, number):
+    world, request, taken, scores = scored(seed, number)
+    library, n = world.indexed.library, len(world.indexed.library)
+    plain = reference.bm25_scores([content_words(tool_document(tool)) for tool in library], content_words(request.text))
+    documents = {int(tool): content_words(tool_document(library[int(tool)], inputs=False)) for tool in world.used}
+    idf = dict(zip(world.indexed.vocabulary.words, world.indexed.vocabulary.idf, strict=True))
+    texts = [content_words(text) for text in world.texts]
+    raw = reference.extended_scores(plain, documents, texts, world.golds, content_words(request.text), idf)
+    expected = raw / max(raw.max(), 1e-9)
+    np.testing.assert_allclose(scores.features[:n, Propagated.EXTENDED], expected, atol=1e-4)
+    family = world.indexed.arrays.family[:n]
+    best = [max(expected[j] for j in range(n) if family[j] == family[i]) for i in range(n)]
+    np.testing.assert_allclose(scores.features[:n, Propagated.FAMILY_EXTENDED], best, atol=1e-4)
 
 
 jit_inject = jax.jit(inject)

@@ -63,7 +63,7 @@ def test_neighbours_are_cut_to_the_most_shared():
     tools = Library(tuple(Tool("f", f"t{n}") for n in range(40)))
     indexed = index_library(tools, 16)
     golds = [tuple((n,) for n in range(40)), ((0,), (39,)), ((0,), (38,)), ((0,), (39,))]
-    memory = MemoryBuilder(indexed.vocabulary, [""] * 4, golds, "abcd", np.arange(40), 128, RIDGE).build()
+    memory = MemoryBuilder(indexed, [""] * 4, golds, "abcd", np.arange(40), RIDGE).build()
     near = memory.neighbour[0].tolist()
     assert len(near) == NEIGHBOURS and near == [39, 38, *range(1, 31)]
     np.testing.assert_allclose(memory.neighbour_weight[0, :3], np.array([3, 2, 1]) / 4.5)

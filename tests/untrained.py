@@ -36,8 +36,7 @@ def untrained(
     indexed = index_library(library, width=32)
     golds = library_golds(library, requests)
     texts, groups = [r.text for r in requests], [r.group for r in requests]
-    size = len(indexed.arrays.valid)
-    memory = MemoryBuilder(indexed.vocabulary, texts, golds, groups, called_tools(golds), size, ridge=1.0).build()
+    memory = MemoryBuilder(indexed, texts, golds, groups, called_tools(golds), ridge=1.0).build()
     rng = np.random.default_rng(seed)
     form = jax.eval_shape(lambda: initial(plan, 0))
     networks = jax.tree.map(lambda leaf: 0.3 * rng.normal(size=leaf.shape).astype(np.float32), form)

@@ -40,8 +40,7 @@ class World:
         return Statistics(self.golds, self.groups)
 
     def builder(self) -> MemoryBuilder:
-        size = len(self.indexed.arrays.valid)
-        return MemoryBuilder(self.indexed.vocabulary, self.texts, self.golds, self.groups, self.used, size, RIDGE)
+        return MemoryBuilder(self.indexed, self.texts, self.golds, self.groups, self.used, RIDGE)
 
     def memory(self) -> Memory:
         return self.builder().build()

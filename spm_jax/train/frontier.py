@@ -51,7 +51,7 @@ def _loss(scores: np.ndarray, features: np.ndarray, labels: np.ndarray) -> tuple
 
 
 def fit_frontier(features: np.ndarray, labels: np.ndarray, start: FrontierWeights) -> FrontierWeights:
-    """Weights of the second pass from pools of R requests: ``features`` [R, P, 15], ``labels`` bool [R, P].
+    """Weights of the second pass from pools of R requests: ``features`` [R, P, 17], ``labels`` bool [R, P].
 
     The scores are then scaled to log-odds by logistic regression on the pools. With no path tool, ``start``.
     """

@@ -68,9 +68,8 @@ def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: flo
         raise DataError("training: no request has recorded calls; nothing can be learned")
     golds = tuple(library_golds(indexed.library, requests))
     groups = [request.group for request in requests]
-    size = len(indexed.arrays.valid)
     texts = [request.text for request in requests]
-    builder = MemoryBuilder(indexed.vocabulary, texts, golds, groups, called_tools(golds), size, ridge)
+    builder = MemoryBuilder(indexed, texts, golds, groups, called_tools(golds), ridge)
     return Corpus(
         indexed=indexed,
         library=jax.device_put(indexed.arrays),
