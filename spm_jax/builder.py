@@ -13,7 +13,7 @@ import numpy as np
 from spm_jax import bundle
 from spm_jax.bundle import TrainedMenus
 from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
-from spm_jax.data.labels import Role
+from spm_jax.data.labels import Role, path_roles
 from spm_jax.data.schema import DataError, Request, Tool, ToolId
 from spm_jax.menu import Menu, Plan, build_menu_jit, order_tools_jit
 
@@ -134,16 +134,16 @@ def _written(tool: Tool) -> dict[str, str]:
 
 
 def _roles(member: np.ndarray) -> list[Role]:
-    """Roles of tools in the order shown from their log-odds [n]: the tools likelier than not to be on the path are,
-    from first to last, entry, bridges and target; at least the likeliest one is."""
-    on = member > 0
-    if len(member):
-        on[member.argmax()] = True
-    path = np.flatnonzero(on)
-    roles = [Role.BRIDGE if there else Role.EXTRA for there in on]
-    if len(path):
-        roles[path[0]] = Role.ENTRY
-        roles[path[-1]] = Role.TARGET
+    """Roles of tools in the order shown from their log-odds [n] of being on the path.
+
+    As many tools as the probabilities add up to, at least one, are taken for the path: the likeliest, and the first of
+    them is the entry, the last the target.
+    """
+    expected = round(float(np.sum(1 / (1 + np.exp(-np.clip(member, -500, 500))))))
+    path = np.sort(np.argsort(-member, kind="stable")[: max(1, expected)])
+    roles = [Role.EXTRA] * len(member)
+    for place, role in zip(path, path_roles(len(path))):
+        roles[place] = role
     return roles
 
 

@@ -1,4 +1,4 @@
-"""A trained menu builder as one folder: parameters, statistics, vocabularies, text encoder, library, config, versions."""
+"""A trained menu builder as one folder: parameters, statistics, vocabularies, text encoder, library, config."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ def producers_first(shown: jax.Array, produces: jax.Array, *, fixed: int) -> jax
     """int32 [K]: ``shown`` with the tools after the first ``fixed`` re-sorted so that producers precede consumers.
 
     At each place, the earliest tool that no tool still to be placed feeds (``produces`` [K, K, I], by menu position);
-    where every one waits for another (a cycle), the earliest. Padding (-1) stays last. Two tools that feed each other do not wait. [ours]: the
-    paper keeps retriever order here.
+    where every one waits for another (a cycle), the earliest. Padding (-1) stays last. Two tools that feed each other
+    do not wait. [ours]: the paper keeps retriever order here.
     """
     feeds = jnp.any(produces, axis=-1)
     there = shown >= 0

@@ -56,7 +56,7 @@ def evaluate(
     fixed: Sequence[np.ndarray],
     k: int,
 ) -> Scores:
-    """Score each constructor on ``test``; ``fixed`` are the fixed pairs of their chains, ``train`` tells cold from warm."""
+    """Score each constructor on ``test``; ``fixed``: their chains' fixed pairs; ``train`` tells cold from warm."""
     schemas = build_schemas(library)
     golds: list[Gold] = list(library_golds(library, test))
     used = set(called_tools(library_golds(library, train)).tolist())

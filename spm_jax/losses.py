@@ -46,7 +46,7 @@ def negatives(
     """The three kinds of negatives of a frontier as bool [C] masks; a tool may be of several kinds.
 
     "frontier": every tool off the path; "hard": its ``count`` best by text score ``lexical`` [C]; "boundary": those
-    ranked from ``menu`` - ``count`` / 2 to ``menu`` + ``count`` / 2 by the scores ``member`` [C], around the last place.
+    ranked from ``menu`` - ``count`` / 2 to ``menu`` + ``count`` / 2 by ``member`` [C], around the last place.
     """
     off = valid & ~labels
 

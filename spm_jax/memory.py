@@ -61,7 +61,7 @@ class MemoryBuilder:
         self.pairs = len(path_statistics(self.golds, self.groups, tools).before)
 
     def build(self, excluded: frozenset[str] = frozenset(), *, recall: bool = True) -> Memory:
-        """The Memory of the requests whose group is not ``excluded``; without weights of words where ``recall`` is false."""
+        """The Memory of the requests whose group is not ``excluded``; no weights of words where ``recall`` is false."""
         kept = np.array([group not in excluded for group in self.groups], bool)
         rows = np.flatnonzero(kept)
         statistics = path_statistics([self.golds[r] for r in rows], [self.groups[r] for r in rows], self.tools)

@@ -104,7 +104,7 @@ class Frontier:
 
 @pytree
 class MenuInputs:
-    """The K tools that were picked for the menu, in order of picking: what the reranker and the order decoder look at."""
+    """The K tools picked for the menu, in order of picking: what the reranker and the order decoder look at."""
 
     tool: jax.Array  # int32 [K]
     valid: jax.Array  # bool [K]

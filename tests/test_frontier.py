@@ -166,7 +166,7 @@ def test_features_by_hand():
 
 @cases()
 def test_extended_documents_are_the_oracles(seed, number):
-    world, request, taken, scores = scored(seed, number)
+    world, request, _, scores = scored(seed, number)
     library, n = world.indexed.library, len(world.indexed.library)
     plain = reference.bm25_scores([content_words(tool_document(tool)) for tool in library], content_words(request.text))
     documents = {int(tool): content_words(tool_document(library[int(tool)], inputs=False)) for tool in world.used}

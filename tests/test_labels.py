@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.data.labels import NO_SLOT, SLOTS, Role, fixed_pairs, gold_roles, make_labels
+from spm_jax.data.labels import NO_SLOT, SLOTS, Role, fixed_pairs, make_labels, path_roles
 
 NO_FLOW = np.zeros((3, 3), bool)
 
@@ -73,4 +73,4 @@ def test_fixed_pairs_are_those_in_every_order(gold, others):
     [(0, ()), (1, ("target",)), (2, ("entry", "target")), (4, ("entry", "bridge", "bridge", "target"))],
 )
 def test_roles(length, roles):
-    assert gold_roles(length) == roles and all(isinstance(role, Role) for role in gold_roles(length))
+    assert path_roles(length) == roles and all(isinstance(role, Role) for role in path_roles(length))

@@ -1,4 +1,4 @@
-"""Path statistics: by hand, against the oracle, and without a group."""
+"""Path statistics: by hand and against the oracle."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.data.paths import PathStatistics, called_tools, library_golds, path_statistics, without
-from spm_jax.data.schema import Call, DataError, Library, Request, Tool, ToolId, Trajectory
+from spm_jax.data.paths import PathStatistics, called_tools, path_statistics
 
 chains = st.lists(st.sets(st.integers(0, 7), min_size=1, max_size=3).map(sorted), max_size=6)
 
@@ -89,23 +88,3 @@ def test_nothing_gives_nothing():
 def test_every_chain_has_a_group():
     with pytest.raises(ValueError):
         path_statistics([[[1]]], [], np.array([1]))
-
-
-def request(number: int, group: str, *names: str) -> Request:
-    calls = tuple(Call((ToolId("f", name),)) for name in names)
-    return Request(f"r{number}", "text", group, trajectory=Trajectory(calls))
-
-
-def test_without_a_group():
-    requests = [request(0, "a", "x", "y"), request(1, "b", "y", "x"), request(2, "a", "x", "y"), request(3, "")]
-    assert [r.id for r in without(requests, ["a"])] == ["r1", "r3"]
-    assert [r.id for r in without(requests, ["r3", "b"])] == ["r0", "r2"]
-    assert without(requests, []) == tuple(requests)
-
-
-def test_gold_chains_of_a_library():
-    library = Library((Tool("f", "x"), Tool("f", "y")))
-    requests = [request(0, "a", "y", "x", "y"), request(1, "b")]
-    assert library_golds(library, requests) == [((1,), (0,)), ()]
-    with pytest.raises(DataError, match="request 'r2': gold tool f/z is not in the library"):
-        library_golds(library, [request(2, "a", "z")])

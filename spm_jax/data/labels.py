@@ -1,4 +1,4 @@
-"""What a request's gold chain says of the tools of a frontier or a menu: membership, entry, slots, fixed order, roles."""
+"""What a request's gold chain says of the tools of a frontier or a menu: membership, entry, slots, order, roles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fixed_pairs(gold: Gold, group: Sequence[Gold], flow: np.ndarray) -> np.ndarr
     """bool [T, T], true at [i, j] where the data fixes g_i before g_j (method.md section 7).
 
     That is where i < j and either a dependency says so (``flow`` bool [T, T]: g_i gives an input of g_j, and not the
-    other way round) or every trajectory of ``group`` (their gold chains) that calls both tools calls them in this order.
+    other way round) or every trajectory of ``group`` (their gold chains) with both tools calls them in this order.
     """
     size = len(gold)
     fixed = np.zeros((size, size), bool)
@@ -69,8 +69,8 @@ def make_labels(tools: np.ndarray, gold: Gold, fixed: np.ndarray) -> Labels:
     return Labels(member, step == 0, slot, step, precedes)
 
 
-def gold_roles(length: int) -> tuple[Role, ...]:
-    """The roles of a gold chain of ``length`` tools: entry, bridges, target. A chain of one is a target."""
+def path_roles(length: int) -> tuple[Role, ...]:
+    """The roles of a path of ``length`` tools: entry, bridges, target. A path of one is a target."""
     if length <= 1:
         return (Role.TARGET,) * length
     return (Role.ENTRY, *(Role.BRIDGE,) * (length - 2), Role.TARGET)

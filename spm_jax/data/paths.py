@@ -3,7 +3,7 @@
 Counts are over trajectories; a tool that is called again in one trajectory counts where it was called first, and every
 interchangeable listing of a called tool counts. ``groups`` alone counts groups of requests, so that five paraphrases
 of one sequence are one witness. Statistics out of fold are the statistics of the other requests: build them again
-without the group (``without``), and nothing of it can be left.
+without the group, and nothing of it can be left.
 """
 
 from __future__ import annotations
@@ -33,12 +33,6 @@ class PathStatistics:
     precedes: np.ndarray  # float32 [Q]: c(i before j), at any distance
     follows: np.ndarray  # float32 [Q]: trajectories in which j is the next call after i
     together: np.ndarray  # float32 [Q]: groups that call both, in any order (the same for (i, j) and (j, i))
-
-
-def without(requests: Iterable[Request], groups: Iterable[str]) -> tuple[Request, ...]:
-    """The requests of all other groups: what the features of a request of ``groups`` may be built from."""
-    excluded = set(groups)
-    return tuple(request for request in requests if request.group not in excluded)
 
 
 def path_statistics(golds: Sequence[Gold], groups: Sequence[str], tools: np.ndarray) -> PathStatistics:

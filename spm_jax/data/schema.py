@@ -136,7 +136,7 @@ class Library:
         for position, tool in enumerate(self.tools):
             if tool.id in index:
                 raise DataError(
-                    f"library: tool {tool.family}/{tool.name} stands twice (positions {index[tool.id]} and {position}); "
+                    f"library: tool {tool.family}/{tool.name} stands twice ({index[tool.id]} and {position}); "
                     "identity is (family, name): rename one or put it in another family"
                 )
             index[tool.id] = position

@@ -250,7 +250,7 @@ def make_requests(
                 Request(
                     f"{domain}/{number}", text, f"{domain}/{group}: {title}", domain, values if explicit else {},
                     Trajectory(_calls(rng, catalogue, chain, values)),
-                )  # fmt: skip
+                )
             )
             shown_keys.append(chain.visible)
     return tuple(requests), tuple(shown_keys)

@@ -29,7 +29,7 @@ class Reranker(nn.Module):
     heads: int = 4
     layers: int = 2
     slots: int = 8
-    text_scale: float = 1.0  # of the query and tool embeddings; 0 hides them, where few requests would be learned by heart
+    text_scale: float = 1.0  # of the text embeddings; 0 hides them, where few requests would be learned by heart
 
     @nn.compact
     def __call__(self, menu: MenuInputs) -> Reranked:

@@ -1,4 +1,4 @@
-"""The retriever: how likely each tool of the frontier is on the path, first on it, and in which slot (method.md section 6)."""
+"""The retriever: how likely a tool of the frontier is on the path, first on it, in which slot (method.md section 6)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Retriever(nn.Module):
     heads: int = 4
     layers: int = 2
     slots: int = 8
-    text_scale: float = 1.0  # of the query and tool embeddings; 0 hides them, where few requests would be learned by heart
+    text_scale: float = 1.0  # of the text embeddings; 0 hides them, where few requests would be learned by heart
 
     @nn.compact
     def __call__(self, frontier: Frontier) -> Retrieved:

@@ -21,7 +21,7 @@ LONGEST = 4096
 
 
 def make_postings(word: np.ndarray, tool: np.ndarray, weight: np.ndarray, words: int, longest: int) -> Postings:
-    """Postings from entries [P], any order. Lists are sorted by falling weight, ties by tool id, and cut to ``longest``."""
+    """Postings from entries [P], any order. Lists are sorted by falling weight, ties by id, and cut to ``longest``."""
     order = np.lexsort((tool, -weight, word))
     word, tool, weight = word[order], tool[order], weight[order]
     length = np.bincount(word, minlength=words)

@@ -52,7 +52,7 @@ def _orthonormal(tall: np.ndarray) -> np.ndarray:
 
 
 def fit_lsa(documents: Sequence[str], width: int, seed: int = 0) -> Lsa:
-    """Fit on the texts of a library's tools. Deterministic for a seed; a small library gives zero columns at the end."""
+    """Fit on the texts of a library's tools. Deterministic for a seed; a small library gives zero columns last."""
     words = [content_words(text) for text in documents]
     return fit_lsa_words(words, build_vocabulary(words), width, seed)
 

@@ -1,6 +1,6 @@
 """Words as integers: the vocabulary of a library, and texts as sparse rows of word counts.
 
-It is fitted on the library alone, never on requests, so that nothing of a training request can reach another through it.
+It is fitted on the library alone, never on requests: nothing of a training request can reach another through it.
 """
 
 from __future__ import annotations

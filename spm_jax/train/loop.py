@@ -1,4 +1,4 @@
-"""From a configuration to a table of results: data, folds, training, evaluation. The only place where a config meets code."""
+"""From a configuration to a table of results: data, folds, training, evaluation; where a config meets code."""
 
 from __future__ import annotations
 
@@ -136,6 +136,13 @@ def train_menus(
     return menus
 
 
+def _command() -> str:
+    """The command line of this process, without the path of this machine's program."""
+    program = Path(sys.argv[0])
+    start = ["python", "-m", f"spm_jax.{program.stem}"] if program.suffix == ".py" else [program.name]
+    return shlex.join([*start, *sys.argv[1:]])
+
+
 def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | None = None) -> dict[str, Any]:
     """Train and score the folds that ``config.split.run`` names; write results.json and results.md to ``workdir``.
 
@@ -184,7 +191,7 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
             tools=len(library),
             folds=len(c.split.run),
             seeds=[c.seed],
-            command=shlex.join(["python", "-m", "spm_jax.main", *sys.argv[1:]]),
+            command=_command(),
             device=jax.devices()[0].platform,
             training_seconds=training,
             seconds=round(time.monotonic() - began, 1),

@@ -51,7 +51,7 @@ def retriever_objective(
     """Sums of: "path" (membership of path tools), one membership term a kind of negative ("hard", "frontier",
     "boundary"), "margin" (path tools against the 32nd tool off the path), "entry" and "slot".
 
-    ``text_dropout`` is the chance that an example hides the 64 + 64 text inputs, so that few requests are not learned by heart.
+    ``text_dropout`` is the chance that an example hides the 64 + 64 text inputs.
     """
 
     def one(params: Any, batch: RetrieverBatch, rng: jax.Array) -> dict[str, losses.Sum]:

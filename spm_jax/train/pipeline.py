@@ -74,7 +74,13 @@ def train(
     names = [request.id for request in corpus.requests]
     everything = np.arange(len(names))
     network = partial(
-        _Network, names=names, seed=seed, workdir=workdir, run=run, checkpoint_every=checkpoint_every, log_every=log_every
+        _Network,
+        names=names,
+        seed=seed,
+        workdir=workdir,
+        run=run,
+        checkpoint_every=checkpoint_every,
+        log_every=log_every,
     )
     weights = fit_weights(corpus, memory_folds)
     prepared = prepare_frontiers(corpus, weights, plan, memory_folds)
@@ -91,7 +97,8 @@ def train(
 
     menus = prepare_menus(corpus, prepared, inner, plan, memory_folds)
     objective = reranker_objective(plan.reranker, text_dropout=dropout[1])
-    reranker_params = network(reranker_start, objective, reranker, partial(reranker_batch, menus)).fit("reranker", everything)
+    rerank = network(reranker_start, objective, reranker, partial(reranker_batch, menus))
+    reranker_params = rerank.fit("reranker", everything)
     gold = prepared.labels.member
     return Trained(
         params=Params(weights, retriever_params, reranker_params),
@@ -117,7 +124,8 @@ class _Network:
         seed: int,
         **run: Any,
     ) -> None:
-        self.start, self.recipe, self.examples, self.names, self.seed, self.run = start, recipe, examples, names, seed, run
+        self.start, self.recipe, self.examples = start, recipe, examples
+        self.names, self.seed, self.run = names, seed, run
         self.total = recipe.epochs * steps_per_epoch(len(names), recipe.batch)
         self.optimizer = adamw(
             recipe.lr,

@@ -6,7 +6,7 @@ Everything that does not depend on the networks' parameters is computed once, by
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -105,8 +105,7 @@ def _out_of_fold(
                 done += 1
         if sys.stderr.isatty():
             print(f"\r{task}: {done:,} of {len(results):,} requests", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    print("" if sys.stderr.isatty() else f"{task}: {done:,} requests", file=sys.stderr, flush=True)
     return results
 
 
@@ -207,7 +206,7 @@ def prepare_menus(
 ) -> RerankerBatch:
     """The menus that out-of-fold retrievers pick for all R training requests, with labels.
 
-    ``folds`` holds, for each inner fold, its requests (int [n]) and the parameters of a retriever trained on the others.
+    ``folds`` holds, for each inner fold, its requests (int [n]) and parameters of a retriever trained on the others.
     """
     params = {int(row): fitted for rows, fitted in folds for row in rows}
 
