@@ -45,6 +45,7 @@ def make_plan(
     producers_first: bool,
     coverage: float,
     redundancy: float,
+    hedge: float,
     width: int,
     heads: int,
     layers: int,
@@ -53,7 +54,7 @@ def make_plan(
     """A plan from plain numbers, the sizes of both networks included; ``text_scale`` is of retriever and reranker."""
     sizes = {"width": width, "heads": heads, "layers": layers}
     retriever, reranker = (model(**sizes, text_scale=scale) for model, scale in zip((Retriever, Reranker), text_scale))
-    return Plan(coverage, redundancy, candidates, menu, prefix, text, producers_first, retriever, reranker)
+    return Plan(coverage, redundancy, hedge, candidates, menu, prefix, text, producers_first, retriever, reranker)
 
 
 def _numbers(plan: Plan) -> dict[str, Any]:
@@ -66,6 +67,7 @@ def _numbers(plan: Plan) -> dict[str, Any]:
         "producers_first": plan.producers_first,
         "coverage": float(plan.coverage),
         "redundancy": float(plan.redundancy),
+        "hedge": float(plan.hedge),
         "width": model.width,
         "heads": model.heads,
         "layers": model.layers,

@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from spm_jax.types import pytree
 
 
+EARLY = 5  # positions among which an agent should find the entry
+
+
 def masked_argmax(scores: jax.Array, where: jax.Array) -> jax.Array:
     """Index of the largest of ``scores`` [n] among ``where`` [n]; ties go to the lowest index.
 
@@ -132,16 +135,20 @@ def order(
     weights: jax.Array,
     *,
     size: int,
+    hedge: float | jax.Array = 0.0,
 ) -> jax.Array:
     """int32 [K]: the menu's tools in the order shown: ``size`` (P) by ``decoder_scores``, the others as they stand.
 
-    Padding comes last, as -1. ``size`` is at most the number of slots; ``produces`` [K, K, I] and the masks [K, I] are
+    ``hedge`` [ours; the paper has 0] adds hedge * w_e entry_i to r_i(1) .. r_i(4): where the first tool is not the entry,
+    the next likely entries stand close behind it. Padding comes last, as -1. ``size`` is at most the number of slots; ``produces`` [K, K, I] and the masks [K, I] are
     those of the menu's tools.
     """
     state = OrderState(unplaced=valid, met=required & ~missing)
 
     def step(state: OrderState, t: jax.Array) -> tuple[OrderState, jax.Array]:
-        i = masked_argmax(decoder_scores(state, t, entry, slot, precedence, required, weights), state.unplaced)
+        scores = decoder_scores(state, t, entry, slot, precedence, required, weights)
+        scores = scores + jnp.where((t > 0) & (t < EARLY), hedge * weights[0] * entry, 0.0)
+        i = masked_argmax(scores, state.unplaced)
         placed = state.unplaced[i]
         return place(state, i, produces), jnp.where(placed, i, -1)
 

@@ -28,10 +28,11 @@ class Params:
 
 @pytree
 class Plan:
-    """What fixes the shape of the program, and the weights of the cover decoder."""
+    """What fixes the shape of the program, and the weights of the decoders."""
 
     coverage: jax.Array | float  # lambda
     redundancy: jax.Array | float  # eta
+    hedge: jax.Array | float  # weight of the entry at positions 2 to 5
     candidates: int = static()  # C
     menu: int = static()  # K
     prefix: int = static()  # P
@@ -117,6 +118,7 @@ def arrange(plan: Plan, menu: MenuInputs, ranked: Reranked) -> jax.Array:
         menu.valid,
         ranked.weights,
         size=prefix,
+        hedge=plan.hedge,
     )
     return decode.producers_first(shown, menu.produces, fixed=prefix) if plan.producers_first else shown
 

@@ -299,3 +299,13 @@ def test_a_cycle_keeps_the_order_as_it_stands():
     produces = np.zeros((3, 3, 1), bool)
     produces[0, 1] = produces[1, 2] = produces[2, 0] = True
     assert producers_first(jnp.arange(3), jnp.array(produces), fixed=0).tolist() == [0, 1, 2]
+
+
+def test_a_hedge_moves_the_next_likely_entries_up():
+    """Three tools; the slots say 0, 1, 2 and the entry says 2 after 0: only a hedge puts 2 second."""
+    entry = jax.nn.log_softmax(jnp.array([5.0, 0.0, 4.0]))
+    slot = jax.nn.log_softmax(jnp.eye(3), axis=0)
+    nothing = jnp.zeros((3, 1), bool)
+    rest = (jnp.zeros((3, 3)), jnp.zeros((3, 3, 1), bool), nothing, nothing, jnp.ones(3, bool), jnp.ones(4))
+    assert order(entry, slot, *rest, size=3).tolist() == [0, 1, 2]
+    assert order(entry, slot, *rest, size=3, hedge=0.5).tolist() == [0, 2, 1]

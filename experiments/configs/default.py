@@ -43,6 +43,7 @@ def get_config() -> ConfigDict:
     c.menu.producers_first = True  # re-sort the other 24 so that producers come first; False keeps retriever order
     c.menu.coverage = 1.0  # lambda: weight of newly covered slots and missing inputs, against log-odds
     c.menu.redundancy = 0.0  # eta: weight of the similarity to a picked tool
+    c.menu.hedge = 0.0  # weight of the entry at positions 2 to 5, against its weight at the first
 
     c.model = ConfigDict()
     c.model.width = 128

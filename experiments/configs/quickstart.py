@@ -12,4 +12,8 @@ def get_config() -> ConfigDict:
     """The default on the embedded world."""
     c = default.get_config()
     c.data.source = "world"
+    # As in traject.py: few requests, so the networks do without the text embeddings.
+    c.retriever.text_scale = c.reranker.text_scale = 0.0
+    c.menu.hedge = 0.5
+    c.retriever.epochs = 3
     return c

@@ -18,7 +18,8 @@ def get_config() -> ConfigDict:
     c.data.library = "../shared/data/toolbench"
     c.data.requests = "../shared/data/traject_bench"
     c.split.run = (0, 1, 2, 3, 4)
-    # 760 requests of 123 groups: shown the text embeddings, the retriever learns requests by heart (inner folds).
-    c.retriever.text_scale = 0.0
+    # 760 requests of 123 groups: shown the text embeddings, the networks learn requests by heart (inner folds).
+    c.retriever.text_scale = c.reranker.text_scale = 0.0
+    c.menu.hedge = 0.5
     c.retriever.epochs = 3
     return c

@@ -72,6 +72,7 @@ def _plan(c: ConfigDict) -> Any:
         producers_first=c.menu.producers_first,
         coverage=c.menu.coverage,
         redundancy=c.menu.redundancy,
+        hedge=c.menu.hedge,
         width=c.model.width,
         heads=c.model.heads,
         layers=c.model.layers,
