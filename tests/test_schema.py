@@ -180,7 +180,7 @@ def test_a_bad_request_is_named(record, message, tmp_path):
         (b'{"family": "f", "name": "n"', "line 1: .*delimiter"),
         (b'{"family": "f", "name": "n"}\nnull', "line 2: tool: expected an object, got NoneType"),
         (b'{"family": "f", "name": "\xff"}', "not UTF-8"),
-        (b'{"family": "f", "name": "n"}\n{"family": "f", "name": "n"}', "tool f/n stands twice .positions 0 and 1."),
+        (b'{"family": "f", "name": "n"}\n{"family": "f", "name": "n"}', "tool f/n stands twice .0 and 1."),
         (b"[" * 100_000, "line 1: "),
         (b'{"family": "f", "name": "n", "inputs": [{"name": NaN}]}', "line 1: .*field name: expected a string"),
     ],
