@@ -94,7 +94,7 @@ class MenuBuilder:
 
     def order(self, request: Request, tools: np.ndarray) -> np.ndarray:
         """``tools`` int [n], n at most the frontier's size, in the order that State-Path would show them."""
-        given = np.full(self.trained.plan.menu, -1, np.int32) if len(tools) <= self.trained.plan.menu else tools
+        given = np.full(max(len(tools), self.trained.plan.menu), -1, np.int32)
         given[: len(tools)] = tools
         plan = self._plan(len(given))
         ordered = order_tools_jit(

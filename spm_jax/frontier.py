@@ -78,15 +78,20 @@ def _tfidf(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
     return weight / jnp.maximum(jnp.linalg.norm(weight), 1e-9)
 
 
+def _rows(memory: Memory, request: RequestArrays) -> jax.Array:
+    """int32 [W]: the memory's row of each word, -1 for a word that training does not use."""
+    return jnp.where(request.words >= 0, memory.word_row[request.words], -1)
+
+
 def memory_scores(library: DeviceLibrary, memory: Memory, request: RequestArrays) -> jax.Array:
     """float32 [U]: path memory of the used tools, about 0 (never called for such a request) to 1 (always)."""
-    row = jnp.where(request.words >= 0, memory.word_row[request.words], -1)
+    row = _rows(memory, request)
     return jnp.where(row >= 0, _tfidf(library, request), 0.0) @ memory.recall[row]
 
 
 def extended_scores(memory: Memory, request: RequestArrays) -> jax.Array:
     """float32 [U]: BM25 of the used tools' extended documents; a word counts by the root of its count."""
-    row = jnp.where(request.words >= 0, memory.word_row[request.words], -1)
+    row = _rows(memory, request)
     return jnp.where(row >= 0, jnp.sqrt(request.counts), 0.0) @ memory.extended[row]
 
 

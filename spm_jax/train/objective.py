@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -81,7 +82,7 @@ def retriever_objective(
 
 def _hide_text(inputs: Any, rng: jax.Array, chance: float) -> Any:
     shown = jax.random.bernoulli(rng, 1 - chance).astype(jnp.float32)
-    return inputs.__class__(**{**vars(inputs), "query": inputs.query * shown, "text": inputs.text * shown})
+    return replace(inputs, query=inputs.query * shown, text=inputs.text * shown)
 
 
 def reranker_objective(model: Reranker, *, text_dropout: float) -> Callable[[Any, RerankerBatch, jax.Array], Sums]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -191,7 +191,7 @@ def retriever_batch(prepared: Prepared, rows: np.ndarray, weight: np.ndarray) ->
 
 @jax.jit
 def _retrieve(plan: Plan, params: Any, candidates: Frontier, usable: jax.Array) -> tuple[jax.Array, jax.Array]:
-    candidates = candidates.__class__(**{**vars(candidates), "valid": candidates.valid & usable})
+    candidates = replace(candidates, valid=candidates.valid & usable)
     retrieved = plan.retriever.apply(params, candidates)
     return retrieved.member, menu.pick(plan, candidates, retrieved)
 
@@ -235,5 +235,4 @@ def prepare_menus(
 
 def reranker_batch(examples: RerankerBatch, rows: np.ndarray, weight: np.ndarray) -> RerankerBatch:
     """The examples ``rows`` [B] as host arrays."""
-    picked = jax.tree.map(lambda leaf: leaf[rows], examples)
-    return picked.__class__(**{**vars(picked), "weight": weight})
+    return replace(jax.tree.map(lambda leaf: leaf[rows], examples), weight=weight)
