@@ -28,7 +28,15 @@ setup(
         "bm25s>=0.2.13,<0.4",  # the lexical baseline
         "scipy>=1.14,<2",  # sparse matrices of texts; jax itself requires it
     ],
-    extras_require={"test": ["pytest>=8.3", "hypothesis>=6.100"]},
+    extras_require={
+        "test": ["pytest>=8.3", "hypothesis>=6.100"],
+        "peers": [  # what `spm bench` times beside the menu; spm_jax/bench/peers.py
+            "graph-tool-call>=0.47,<0.48",
+            "langgraph-bigtool>=0.0.3,<0.1",
+            "llama-index-core>=0.14.25,<0.15",
+            "semantic-router>=1.1,<2",
+        ],
+    },
     entry_points={"console_scripts": ["spm = spm_jax.cli:main"]},
     classifiers=[
         "Programming Language :: Python :: 3 :: Only",
