@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from spm_jax.data.schema import DataError
 from spm_jax.train import checkpoint
 from spm_jax.train.fit import NonFiniteError
 from spm_jax.train.mesh import data_mesh, replicate, shard_batch
-from spm_jax.train.writer import WALL, MetricsWriter, Progress, read_metrics
+from spm_jax.train.writer import WALL, Meter, MetricsWriter, Progress, read_metrics
 
 
 def program(workdir: Path, *kill: int) -> subprocess.CompletedProcess:
@@ -111,9 +112,10 @@ def test_cut_off_in_a_save_the_run_ends_the_same(
 def test_asked_to_stop_it_saves_says_so_and_goes_on(undisturbed: tuple, tmp_path: Path, number: int) -> None:
     stopped = program(tmp_path, 16, number)
     assert stopped.returncode == 128 + number
-    assert f"stopped by {signal.Signals(number).name} at step 17 of 40" in stopped.stderr
+    step = checkpoint.saved_steps(tmp_path / "toy" / "checkpoints")[-1]
+    assert f"stopped by {signal.Signals(number).name} at step {step} of 40" in stopped.stderr
+    assert step in range(15, 18)  # the signal comes with batch 16, which is made at step 15 at the earliest
     assert "Traceback" not in stopped.stderr
-    assert checkpoint.saved_steps(tmp_path / "toy" / "checkpoints")[-1] == 17
     assert (bits(toy.train(tmp_path)), metrics(tmp_path)) == undisturbed
 
 
@@ -200,9 +202,89 @@ def test_a_run_goes_on_with_another_number_of_devices(tmp_path: Path) -> None:
 @pytest.mark.parametrize("devices", [1, 4])
 def test_every_crossing_between_host_and_device_is_explicit(tmp_path: Path, devices: int) -> None:
     state = toy.initial()
-    with jax.transfer_guard("disallow"):
+    jax.config.update("jax_transfer_guard", "disallow")  # in all threads, where a context holds for this one alone
+    try:
         toy.train(tmp_path, 14, state=state, mesh=data_mesh(jax.devices()[:devices]))
         toy.train(tmp_path, 14, state=state, mesh=data_mesh(jax.devices()[:devices]))
+    finally:
+        jax.config.update("jax_transfer_guard", None)
+
+
+def slow_step(seconds: float) -> Callable[[Any, Any], Any]:
+    """The step of the toy, with a device that takes ``seconds`` for it."""
+
+    def nap(loss: Any) -> Any:
+        time.sleep(seconds)
+        return loss
+
+    @jax.jit
+    def step_fn(state: Any, batch: Any) -> Any:
+        state, sums = toy.step_fn(state, batch)
+        loss = jax.pure_callback(nap, jax.ShapeDtypeStruct((), jnp.float32), sums["loss"][0])
+        return state, {"loss": (loss, sums["loss"][1])}
+
+    return step_fn
+
+
+def slow_batches(seconds: float) -> Callable[[int], Any]:
+    def batches(index: int) -> Any:
+        time.sleep(seconds)
+        return toy.batches(index)
+
+    return batches
+
+
+@pytest.mark.parametrize(
+    ("step", "batch", "least", "most", "waiting"),
+    [
+        (0.05, 0.0, 0.04, 0.08, (0.0, 0.1)),  # the device is busy all the time
+        (0.0, 0.05, 0.04, 0.08, (0.8, 1.0)),  # it waits nearly all the time
+        (0.05, 0.05, 0.04, 0.085, (0.0, 0.3)),  # both at once: the greater of the two, not the sum
+        (0.04, 0.08, 0.07, 0.11, (0.35, 0.6)),  # half of the time it waits
+    ],
+)
+def test_batches_are_made_while_the_device_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture, step: float, batch: float, least: float, most: float, waiting: tuple
+) -> None:
+    options = {"checkpoint_every": 100, "log_every": 12, "step_fn": slow_step(step) if step else toy.step_fn}
+    toy.train(tmp_path, 24, slow_batches(batch), **options)
+    first, second = read_metrics(tmp_path / "toy" / "metrics.jsonl")
+    seconds = (second["seconds"] - first["seconds"]) / 12
+    assert least < seconds < most
+    assert second["examples_per_second"] == pytest.approx(toy.BATCH / seconds, rel=0.1)
+    assert waiting[0] <= second["waiting"] <= waiting[1]
+    summary = capsys.readouterr().err.splitlines()[-1]
+    assert summary.startswith("toy: 23 steps after the first in ") and " examples/s  waiting " in summary
+
+
+def test_the_first_step_is_not_part_of_the_speed(tmp_path: Path) -> None:
+    def batches(index: int) -> Any:
+        time.sleep(1.0 if index == 0 else 0.0)
+        return toy.batches(index)
+
+    toy.train(tmp_path, 9, batches, checkpoint_every=100, log_every=8, step_fn=slow_step(0.02))
+    line = read_metrics(tmp_path / "toy" / "metrics.jsonl")[0]
+    assert line["seconds"] > 1.0 and line["waiting"] < 0.2
+    assert 200 < line["examples_per_second"] < 420  # 8 examples in 0.02 s
+
+
+def test_no_batch_is_made_after_the_loop_has_ended(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def batches(index: int) -> Any:
+        asked.append(index)
+        if index == 5:
+            raise Cut
+        return toy.batches(index)
+
+    with pytest.raises(Cut):
+        toy.train(tmp_path, batches=batches, step_fn=slow_step(0.01))
+    before = list(asked)
+    time.sleep(0.1)
+    assert asked == before and before in ([*range(6)], [*range(7)], [*range(8)])
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+    with pytest.raises(DataError, match="batch: x: first axis 6"):
+        toy.train(tmp_path / "odd", batches=lambda i: {"x": np.ones((6, 2))}, mesh=data_mesh(jax.devices()[:4]))
 
 
 def test_a_state_that_is_donated_trains_the_same(undisturbed: tuple, tmp_path: Path) -> None:
@@ -250,16 +332,19 @@ def test_progress_rewrites_one_line_on_a_terminal_and_is_sparse_elsewhere(monkey
         def isatty(self) -> bool:
             return True
 
-    clock = iter(float(second) for second in range(100, 200))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     plain, terminal = io.StringIO(), Terminal()
     for stream in (plain, terminal):
-        progress = Progress("retriever", 0, 20, stream)
-        for step in range(1, 21):  # a step a second
-            progress.update(step, 0.5, 8)
+        progress, meter = Progress("retriever", 20, stream), Meter(8)
+        for step in range(1, 21):
+            now[0] += 1  # a step a second, a quarter of it without a batch
+            meter.waited(0.25)
+            meter.step_done()
+            progress.update(step, 0.5, meter)
     assert plain.getvalue().splitlines() == [
         "retriever: step 1/20  loss 0.5000",
-        "retriever: step 16/20  loss 0.5000  8 examples/s  4 s left",
-        "retriever: step 20/20  loss 0.5000  8 examples/s  0 s left",
+        "retriever: step 16/20  loss 0.5000  8 examples/s  waiting 25%  4 s left",
+        "retriever: step 20/20  loss 0.5000  8 examples/s  waiting 25%  0 s left",
     ]
     assert terminal.getvalue().count("\r") == 20 and terminal.getvalue().count("\n") == 1

@@ -17,10 +17,19 @@ examples:
       your own tools and recorded trajectories, one fold held out
   spm train --config experiments/configs/traject.py --workdir runs/traject --set split.run=0
       TRAJECT-Bench, the first fold only
+  spm train --config ... --workdir /shared/runs/mine --coordinator 10.0.0.1:1234 --processes 2 --process 0
+      as one of two processes; on the other machine the same with --process 1
+
+Training uses every device that JAX sees, of every process; both batch sizes must divide by their number. A CPU is one
+device: with JAX_NUM_CPU_DEVICES=4 it is four. CUDA_VISIBLE_DEVICES=0 leaves one GPU of several. Several processes need
+a working folder and data that all of them see.
 
 The same command again goes on where it was cut off. The folder foldN/menu of the working folder is a bundle: all that
 spm menu and spm eval need.
 """
+COORDINATOR = "address of process 0; or 'auto' alone where JAX finds the others itself (TPU pods, Slurm, Open MPI)"
+PROCESSES = "number of processes that train together, each started by the same command but for --process"
+PROCESS = "number of this process, from 0; process 0 alone writes files"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,6 +43,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FILE", help="also write the result table (JSON) to this file")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", dest="settings",
                         help="set a field of the configuration, such as retriever.lr=1e-3; repeatable")  # fmt: skip
+    parser.add_argument("--coordinator", metavar="HOST:PORT", help=COORDINATOR)
+    parser.add_argument("--processes", type=int, metavar="N", help=PROCESSES)
+    parser.add_argument("--process", type=int, metavar="I", help=PROCESS)
     parser.set_defaults(run=run)
 
 
@@ -41,11 +53,14 @@ def run(args: argparse.Namespace) -> int:
     """Train and evaluate; the exit code. Raises DataError for a bad configuration or bad data."""
     config = load_config(args.config)
     set_fields(config, args.settings)
+    from spm_jax.train import processes
     from spm_jax.train.loop import train_and_evaluate
 
     quiet_logs()
     try:
-        train_and_evaluate(config, args.workdir, args.out)
+        processes.join(args.coordinator, args.processes, args.process)
+        with processes.first_speaks():
+            train_and_evaluate(config, args.workdir, args.out)
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on from the last checkpoint", file=sys.stderr)
         return 130

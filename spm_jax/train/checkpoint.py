@@ -243,7 +243,10 @@ def fill(
                 f"{where}: leaf {name!r} has shape {new.shape} and dtype {new.dtype}, "
                 f"this model wants {np.shape(data)} and {data.dtype}: it was saved from another model or config"
             )
-        placed = jax.device_put(new, sharding if sharding is not None else data.sharding)
+        if sharding is None:
+            placed = jax.device_put(new, data.sharding)
+        else:  # its devices may be of several processes, each of which has read the same
+            placed = jax.make_array_from_process_local_data(sharding, new)
         filled.append(jax.random.wrap_key_data(placed, impl=jax.random.key_impl(old)) if _is_key(old) else placed)
     return jax.tree_util.tree_unflatten(structure, filled)
 

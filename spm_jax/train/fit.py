@@ -1,7 +1,8 @@
 """The training loop: batches in, a trained state out; killed at any point, the same call ends with the same state.
 
 "Step n" means that n updates are done. Update number i, from 0, consumes ``batches(i)``, a pure function of i, and
-draws its randomness from ``fold_in(state.rng, state.step)``: nothing but the state and i has to be restored.
+draws its randomness from ``fold_in(state.rng, state.step)``: nothing but the state and i has to be restored. A thread
+makes the next batches while a step runs. In a run of several processes all call it alike, and process 0 writes.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +25,17 @@ from jax.sharding import Mesh
 from spm_jax.data.schema import DataError
 from spm_jax.train import checkpoint
 from spm_jax.train.mesh import data_mesh, replicate, replicated, shard_batch
+from spm_jax.train.prefetch import prefetch
+from spm_jax.train.processes import agree, barrier, is_first
 from spm_jax.train.state import TrainState
-from spm_jax.train.writer import MetricsWriter, Progress
+from spm_jax.train.stopping import stop_signals
+from spm_jax.train.writer import Meter, MetricsWriter, Progress
 
 Sums = Mapping[str, tuple[jax.Array, jax.Array]]  # name -> (sum, denominator), scalars
 
 
 class NonFiniteError(DataError):
     """Training met a NaN or an infinity; the message names the step and the batch, and nothing of it was saved."""
-
-
-@contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """A list that SIGINT and SIGTERM append to; a second one acts at once. Only the main thread can listen."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def listen(number: int, frame: object) -> None:
-        received.append(number)
-        for each, handler in previous.items():
-            signal.signal(each, handler)
-
-    for number in previous:
-        signal.signal(number, listen)
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 class _Window:
@@ -105,26 +86,30 @@ def fit(
     """Train to ``total_steps`` updates, going on from the newest good checkpoint under ``workdir/name``.
 
     ``step_fn`` is jitted and may donate the state; its sums are divided on the host and written every ``log_every``
-    steps to ``workdir/name/metrics.jsonl``; the one called "loss" is shown. ``batches(i)`` gives host arrays, cut over
-    the devices of ``mesh`` (default: the first device alone). ``run`` holds what a resumed run must share with the
-    saved one (hash of the config, fingerprint of the library). ``describe(i)`` names what is in batch i, for errors.
+    steps to ``workdir/name/metrics.jsonl``; the one called "loss" is shown. ``batches(i)`` gives host arrays, called in
+    another thread and up to three steps early: the rows of batch i that this process feeds to its devices of ``mesh``
+    (default: the first device of the process alone). ``run`` holds what a resumed run must share with the saved one
+    (hash of the config, fingerprint of the library). ``describe(i)`` names what is in batch i, for errors.
 
-    Raises NonFiniteError naming step and batch where a sum or a saved leaf is not finite, and CheckpointError where the
-    checkpoint belongs to another run. SIGINT and SIGTERM end the step under way, save and exit with 128 + the signal.
+    Raises NonFiniteError naming step and batch where a sum or a saved leaf is not finite, CheckpointError where the
+    checkpoint belongs to another run, and DataError where processes disagree on the run or its checkpoint. SIGINT and
+    SIGTERM end the step under way, save and exit with 128 + the signal.
     """
     folder = Path(workdir) / name
     root = folder / "checkpoints"
-    mesh = data_mesh(jax.devices()[:1]) if mesh is None else mesh
+    mesh = data_mesh(jax.local_devices()[:1]) if mesh is None else mesh
     run = {**run, "total_steps": total_steps}
 
     restored = checkpoint.restore(root, state, replicated(mesh))
+    step = restored.step if restored else 0
+    agree(name, {**run, "checkpoint": step})
     if restored is None:
-        state, step, window = replicate(mesh, state), 0, _Window({})
+        state, window = replicate(mesh, state), _Window({})
     else:
-        _check_run(restored.meta["run"], run, root / str(restored.step))
-        state, step, window = restored.tree, restored.step, _Window(restored.meta["window"])
+        _check_run(restored.meta["run"], run, root / str(step))
+        state, window = restored.tree, _Window(restored.meta["window"])
         print(f"{name}: goes on from step {step} of {total_steps} ({root / str(step)})", file=sys.stderr)
-    start, began = step, time.monotonic()
+    began, meter = time.monotonic(), Meter(batch_size)
 
     def non_finite(step: int, what: str) -> NonFiniteError:
         contents = f": {describe(step - 1)}" if describe else ""
@@ -140,42 +125,56 @@ def fit(
             if not all(map(math.isfinite, pair)):
                 raise non_finite(step, f"{key} ({float(pair[0])} / {float(pair[1])})")
         window.add(host)
+        meter.step_done()
         loss, denominator = map(float, host["loss"])
-        progress.update(step, loss / denominator if denominator else 0.0, batch_size)
+        progress.update(step, loss / denominator if denominator else 0.0, meter)
         if step % log_every == 0 or step == total_steps:
-            seconds = time.monotonic() - began
-            wall = {"seconds": round(seconds, 3)}
-            if batch_size:
-                wall["examples_per_second"] = round((step - start) * batch_size / max(seconds, 1e-9), 1)
-            metrics.write(step, {**window.means(), **wall})
+            wall = {"seconds": round(time.monotonic() - began, 3), **meter.since_mark().rates()}
+            values = {**window.means(), **wall}
+            if metrics is not None:
+                metrics.write(step, values)
 
-    progress = Progress(name, step, total_steps)
-    metrics = MetricsWriter(folder / "metrics.jsonl", None if restored is None else step)
-    with metrics, _stop_signals() as stop:
+    progress = Progress(name, total_steps)
+    metrics = MetricsWriter(folder / "metrics.jsonl", None if restored is None else step) if is_first() else None
+    coming = prefetch(lambda number: shard_batch(mesh, batches(number)), range(step, total_steps))
+    with metrics or nullcontext(), stop_signals() as asked_to_stop, coming as futures:
+        stop = 0
         pending: tuple[int, Sums] | None = None
-        while step < total_steps:
-            state, sums = step_fn(state, shard_batch(mesh, batches(step)))
+        for future in futures:
+            if not future.done():  # there is nothing to put behind the step under way, so it is finished first
+                if pending is not None:
+                    take(*pending)
+                    pending = None
+                since = time.monotonic()
+                wait([future])
+                meter.waited(time.monotonic() - since)
+            state, sums = step_fn(state, future.result())
             step += 1
             # The sums of the step before: this step is already on its way to the device, so nothing waits for the host.
             if pending is not None:
                 take(*pending)
             pending = (step, sums)
-            stopping = bool(stop)  # read once: a signal that comes after this line acts at the next step
-            if step % checkpoint_every == 0 or step == total_steps or stopping:
+            stop = asked_to_stop()  # once a step: a signal that comes after this line acts at the next one
+            if step % checkpoint_every == 0 or step == total_steps or stop:
                 take(*pending)
                 pending = None
                 leaves = checkpoint.host_leaves(state)
                 for leaf, array in leaves.items():
                     if jnp.issubdtype(array.dtype, jnp.floating) and not np.isfinite(array).all():
                         raise non_finite(step, leaf)
-                checkpoint.save(root, step, leaves, {"run": run, "window": window.sums}, keep)
-            if stopping:
+                if is_first():
+                    checkpoint.save(root, step, leaves, {"run": run, "window": window.sums}, keep)
+            if stop:
                 break
-        if stop:
-            print(
-                f"\n{name}: stopped by {signal.Signals(stop[0]).name} at step {step} of {total_steps}; saved in "
-                f"{root / str(step)}. The same command goes on from there",
-                file=sys.stderr,
-            )
-            raise SystemExit(128 + stop[0])
+    barrier(f"{name}: saved")
+    speed = meter.since_start()
+    if speed.steps:
+        print(f"{name}: {speed.steps} steps after the first in {speed.seconds:.1f} s  {speed}", file=sys.stderr)
+    if stop:
+        print(
+            f"\n{name}: stopped by {signal.Signals(stop).name} at step {step} of {total_steps}; saved in "
+            f"{root / str(step)}. The same command goes on from there",
+            file=sys.stderr,
+        )
+        raise SystemExit(128 + stop)
     return state

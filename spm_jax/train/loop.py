@@ -29,8 +29,10 @@ from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import IndexedLibrary, index_library
 from spm_jax.evaluate import STATE_PATH, Scores, baseline_constructors, best_baseline, evaluate
 from spm_jax.tables import make_meta, make_table, markdown, write_table
+from spm_jax.train.mesh import training_mesh
 from spm_jax.train.pipeline import Recipe, train
 from spm_jax.train.prepare import fixed_orders, make_corpus
+from spm_jax.train.processes import is_first
 
 BUNDLE = "menu"  # the folder of a fold that holds its menu bundle
 
@@ -99,6 +101,8 @@ def train_menus(
 ) -> TrainedMenus:
     """Train on ``requests`` and write the bundle to ``workdir/menu``; a run that was cut off goes on where it was."""
     began = time.monotonic()
+    retriever, reranker = _recipe(c.retriever), _recipe(c.reranker)
+    mesh = training_mesh({"retriever.batch": retriever.batch, "reranker.batch": reranker.batch})
     plan = _plan(c)
     repeated = [name for name, times in Counter(request.id for request in requests).items() if times > 1]
     if repeated:
@@ -113,8 +117,8 @@ def train_menus(
     trained = train(
         corpus,
         plan,
-        retriever=_recipe(c.retriever),
-        reranker=_recipe(c.reranker),
+        retriever=retriever,
+        reranker=reranker,
         negatives=c.retriever.negatives,
         dropout=(c.retriever.text_dropout, c.reranker.text_dropout),
         folds=min(c.retriever.inner_folds, len(set(corpus.groups))),
@@ -124,11 +128,13 @@ def train_menus(
         run=_identity(c, indexed, corpus.requests),
         checkpoint_every=c.checkpoint_every,
         log_every=c.log_every,
+        mesh=mesh,
     )
     seconds = round(time.monotonic() - began, 1)
     meta = {"config": c.to_dict(), "injected": trained.injected, "seconds": seconds}
     menus = TrainedMenus(plan, trained.params, indexed, trained.memory, corpus.requests, meta)
-    bundle.save(workdir / BUNDLE, menus)
+    if is_first():
+        bundle.save(workdir / BUNDLE, menus)
     print(
         f"trained in {seconds} s; {trained.injected:.1%} of gold tools were put into training frontiers; "
         f"bundle: {workdir / BUNDLE}",
@@ -199,10 +205,11 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
         ),
         f"complete_chain@{c.menu.size}",
     )
-    for path in (workdir / "results.json", *([Path(out)] if out else [])):
-        write_table(path, table)
     text = markdown(table)
-    jsonl.write_atomic(workdir / "results.md", text.splitlines())
+    if is_first():
+        for path in (workdir / "results.json", *([Path(out)] if out else [])):
+            write_table(path, table)
+        jsonl.write_atomic(workdir / "results.md", text.splitlines())
     print(text)
     _check(c.must_beat, scores, c.menu.size)
     return table

@@ -11,11 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from spm_jax.data.batching import batch, steps_per_epoch
 from spm_jax.data.splits import inner_folds
 from spm_jax.menu import Params, Plan, initial
 from spm_jax.train.fit import fit
+from spm_jax.train.mesh import on_own_device, own_rows
 from spm_jax.train.objective import reranker_objective, retriever_objective
 from spm_jax.train.optim import adamw
 from spm_jax.train.prepare import (
@@ -69,8 +71,12 @@ def train(
     run: Mapping[str, str | int | float | bool],
     checkpoint_every: int,
     log_every: int,
+    mesh: Mesh,
 ) -> Trained:
-    """Train everything; resumable in every network, see ``train.fit.fit``. ``dropout`` is of retriever and reranker."""
+    """Train everything; resumable in every network, see ``train.fit.fit``. ``dropout`` is of retriever and reranker.
+
+    The steps run on all of ``mesh``, everything else on the first device of each process.
+    """
     names = [request.id for request in corpus.requests]
     everything = np.arange(len(names))
     network = partial(
@@ -81,6 +87,7 @@ def train(
         run=run,
         checkpoint_every=checkpoint_every,
         log_every=log_every,
+        mesh=mesh,
     )
     weights = fit_weights(corpus, memory_folds)
     prepared = prepare_frontiers(corpus, weights, plan, memory_folds)
@@ -122,10 +129,11 @@ class _Network:
         *,
         names: list[str],
         seed: int,
+        mesh: Mesh,
         **run: Any,
     ) -> None:
         self.start, self.recipe, self.examples = start, recipe, examples
-        self.names, self.seed, self.run = names, seed, run
+        self.names, self.seed, self.mesh, self.run = names, seed, mesh, run
         self.total = recipe.epochs * steps_per_epoch(len(names), recipe.batch)
         self.optimizer = adamw(
             recipe.lr,
@@ -142,14 +150,16 @@ class _Network:
         def chosen(number: int) -> tuple[np.ndarray, np.ndarray]:
             return batch(rows, self.recipe.batch, self.seed, number)
 
+        own = own_rows(self.mesh, self.recipe.batch)
         state = fit(
             create(jax.tree.map(jnp.copy, self.start), self.optimizer, self.seed),
             self.step,
-            lambda number: self.examples(*chosen(number)),
+            lambda number: self.examples(*(part[own] for part in chosen(number))),
             self.total,
             name=name,
             batch_size=self.recipe.batch,
             describe=lambda number: ", ".join(self.names[row] for row in chosen(number)[0]),
+            mesh=self.mesh,
             **self.run,
         )
-        return state.params
+        return on_own_device(state.params)
