@@ -30,6 +30,7 @@ setup(
     ],
     extras_require={
         "test": ["pytest>=8.3", "hypothesis>=6.100"],
+        "plots": ["matplotlib>=3.9,<4"],  # spm bench --plot
         "peers": [  # what `spm bench` times beside the menu; spm_jax/bench/peers.py
             "graph-tool-call>=0.47,<0.48",
             "langgraph-bigtool>=0.0.3,<0.1",

@@ -40,7 +40,7 @@ OWNERS = {
         "spm_jax/train/loop.py", "spm_jax/cli/*", "spm_jax/cli.py", "spm_jax/main.py", "spm_jax/quickstart.py",
         "experiments/*", "tests/*",
     ),
-    "bm25s": ("spm_jax/baselines/*", "tests/*"),
+    "bm25s": ("spm_jax/baselines/*", "spm_jax/bench/compare.py", "tests/*"),
     "pickle": (),
 }  # fmt: skip
 
