@@ -90,7 +90,6 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
         "words": list(trained.indexed.vocabulary.words),
         "keys": list(trained.indexed.keys),
         "families": library.families,
-        "longest": {"lexical": library.lexical.longest, "producers": library.producers.longest},
         "library": fingerprint(trained.indexed.library),
     }
     files = {
@@ -128,9 +127,7 @@ def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> DeviceLibrary:
     own = _under("library/", arrays)
-    postings = {
-        name: Postings(**_under(f"{name}/", own), longest=meta["longest"][name]) for name in ("lexical", "producers")
-    }
+    postings = {name: Postings(**_under(f"{name}/", own)) for name in ("lexical", "producers")}
     plain = {name: array for name, array in own.items() if "/" not in name}
     return DeviceLibrary(**plain, **postings, families=meta["families"])
 

@@ -27,10 +27,11 @@ def masked_argmax(scores: jax.Array, where: jax.Array) -> jax.Array:
 class CoverState:
     """What the cover decoder knows after t picks."""
 
+    picks: jax.Array  # int32 [K]: the tools picked, -1 from place t on
     unpicked: jax.Array  # bool [C]
     slots: jax.Array  # float32 [S]: largest slot probability of a picked tool, 0..1
-    needed: jax.Array  # bool [C, I]: a picked tool's missing input that no picked tool outputs
     made: jax.Array  # bool [C, I]: the p-th required input of tool j is output by a picked tool
+    makers: jax.Array  # float32 [K, I, C]: 1 where tool i outputs the p-th required input of the t-th picked tool
     similar: jax.Array  # float32 [C]: largest similarity to a picked tool
 
 
@@ -56,37 +57,38 @@ def cover(
     D_i = largest ``similar`` [C, C] to a picked tool, at least 0.
     """
     share = 1.0 / jnp.maximum(1, jnp.sum(required, axis=1))  # [C]
+    made_by = jnp.transpose(produces, (1, 2, 0)).astype(jnp.float32)  # [C, I, C]
     state = CoverState(
+        picks=jnp.full(size, -1, jnp.int32),
         unpicked=valid,
         slots=jnp.zeros_like(slot[0]),
-        needed=jnp.zeros_like(missing),
         made=jnp.zeros_like(missing),
+        makers=jnp.zeros((size, *made_by.shape[1:]), jnp.float32),
         similar=jnp.zeros_like(member),
     )
 
     def gain(state: CoverState) -> jax.Array:
         new_slots = jnp.sum(jnp.maximum(0.0, slot - state.slots[None, :]), axis=1)
-        met = jnp.einsum("ijp,jp->i", produces.astype(jnp.float32), state.needed * share[:, None])
+        needed = missing[state.picks] & ~state.made[state.picks] & (state.picks >= 0)[:, None]  # [K, I]
+        met = (needed * share[state.picks][:, None]).ravel() @ state.makers.reshape(-1, len(valid))
         return member + coverage * (new_slots + met) - redundancy * state.similar
 
-    def pick(state: CoverState, i: jax.Array, picked: jax.Array) -> CoverState:
-        made = state.made | (produces[i] & picked)
-        needed = state.needed.at[i].set(missing[i] & picked) & ~made
+    def pick(state: CoverState, t: jax.Array, i: jax.Array, picked: jax.Array) -> CoverState:
         return CoverState(
+            picks=state.picks.at[t].set(jnp.where(picked, i, -1)),
             unpicked=state.unpicked.at[i].set(False),
             slots=jnp.where(picked, jnp.maximum(state.slots, slot[i]), state.slots),
-            needed=needed,
-            made=made,
+            made=state.made | (produces[i] & picked),
+            makers=state.makers.at[t].set(made_by[i]),
             similar=jnp.where(picked, jnp.maximum(state.similar, similar[i]), state.similar),
         )
 
-    def step(state: CoverState, _: None) -> tuple[CoverState, jax.Array]:
-        i = masked_argmax(gain(state), state.unpicked)
-        picked = state.unpicked[i]
-        return pick(state, i, picked), jnp.where(picked, i, -1)
+    def step(state: CoverState, t: jax.Array) -> tuple[CoverState, None]:
+        i = masked_argmax(gain(state), state.unpicked).astype(jnp.int32)
+        return pick(state, t, i, state.unpicked[i]), None
 
-    _, picks = jax.lax.scan(step, state, None, length=size)
-    return picks.astype(jnp.int32)
+    state, _ = jax.lax.scan(step, state, jnp.arange(size))
+    return state.picks
 
 
 @pytree

@@ -79,7 +79,6 @@ def _pad_postings(postings: Postings, words: int) -> Postings:
         length=_padded(postings.length, words),
         tool=_padded(postings.tool, entries),
         weight=_padded(postings.weight, entries),
-        longest=bucket(postings.longest),  # part of the trace, so it has buckets too
     )
 
 

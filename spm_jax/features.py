@@ -10,6 +10,7 @@ from enum import IntEnum
 import jax
 import jax.numpy as jnp
 
+from spm_jax.ragged import fold_lists
 from spm_jax.types import DeviceLibrary, Memory
 
 
@@ -80,7 +81,12 @@ def produces(outputs: jax.Array, inputs: jax.Array) -> jax.Array:
     A tool does not produce for itself.
     """
     given = jnp.where(outputs < 0, -2, outputs)
-    match = jnp.any(inputs[None, :, :, None] == given[:, None, None, :], axis=-1)
+
+    # A scan rather than ``any``: many features read the result, and the compiler would make it again for each of them.
+    def either(match: jax.Array, column: jax.Array) -> tuple[jax.Array, None]:
+        return match | (inputs[None] == column[:, None, None]), None
+
+    match, _ = jax.lax.scan(either, jnp.zeros((len(outputs), *inputs.shape), bool), given.T, unroll=4)
     return match & ~jnp.eye(len(inputs), dtype=bool)[:, :, None]
 
 
@@ -99,13 +105,22 @@ def rho(precedes: jax.Array) -> jax.Array:
 
 def pair_counts(memory: Memory, tool: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(c(i ≺ j), c(j follows i)) [C, C] of the tools' pairs [C], 0 where training paths never used one of them."""
+    size = len(tool)
     slot = jnp.where(tool < 0, -1, memory.slot[tool])
     used = slot >= 0
-    key = slot[:, None] * len(memory.calls) + slot[None, :]
-    place = jnp.searchsorted(memory.pair, key)
-    place = jnp.minimum(place, len(memory.pair) - 1)
-    found = (memory.pair[place] == key) & used[:, None] & used[None, :]
-    return jnp.where(found, memory.precedes[place], 0.0), jnp.where(found, memory.follows[place], 0.0)
+    # Where in ``tool`` a slot stands; the rows of M of these tools are then read once, and what is not there dropped.
+    column = jnp.full(len(memory.calls), size).at[jnp.where(used, slot, len(memory.calls))].set(
+        jnp.arange(size), mode="drop"
+    )
+
+    def add(counts: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
+        pair = jnp.where(there, row * size + column[memory.pair[place]], size * size)
+        pair = jnp.where(column[memory.pair[place]] < size, pair, size * size)
+        return counts.at[pair].set(jnp.stack([memory.precedes[place], memory.follows[place]], axis=-1), mode="drop")
+
+    length = jnp.where(used, memory.pair_length[slot], 0)
+    counts = fold_lists(memory.pair_start[slot], length, add, jnp.zeros((size * size, 2), jnp.float32))
+    return counts[:, 0].reshape(size, size), counts[:, 1].reshape(size, size)
 
 
 def per_tool(memory: Memory, values: jax.Array, tool: jax.Array) -> jax.Array:
@@ -132,11 +147,12 @@ def node_features(
     text: tuple[jax.Array, jax.Array, jax.Array],
     visible: jax.Array,
     produced: jax.Array,
+    precedes: jax.Array,
 ) -> jax.Array:
     """float32 [C, 12], columns as in ``Node``; rows of padding are 0.
 
     ``prior`` [C] are log-odds, ``text`` the dense, lexical and memory score of each tool [C], ``produced`` is
-    ``produces`` [C, C, I]. Likely means sigmoid(prior).
+    ``produces`` [C, C, I], ``precedes`` c(i ≺ j) [C, C]. Likely means sigmoid(prior).
     """
     dense, lexical, recall = text
     inputs = library.inputs[tool]
@@ -146,7 +162,6 @@ def node_features(
     produced = produced & valid[:, None, None] & valid[None, :, None]
     flow = kappa(produced, required)
     producible = jnp.any(produced, axis=0) & missing
-    precedes, _ = pair_counts(memory, tool)
     family = library.family[tool]
     same_family = (family[:, None] == family[None, :]) & valid[None, :]
     columns = {
@@ -167,13 +182,12 @@ def node_features(
     return jnp.where(valid[:, None], stacked, 0.0)
 
 
-def relations(library: DeviceLibrary, memory: Memory, tool: jax.Array, produced: jax.Array) -> jax.Array:
+def relations(library: DeviceLibrary, tool: jax.Array, produced: jax.Array, precedes: jax.Array) -> jax.Array:
     """int8 [C, C], values of ``Relation``. A dependency wins over a shared name, that over a shared family.
 
     j depends on i where training calls i before j more often than after, or, where training fixes no order, where
     kappa_ij > kappa_ji.
     """
-    precedes, _ = pair_counts(memory, tool)
     order = rho(precedes)
     flow = kappa(produced, library.inputs[tool] >= 0)
     lean = jnp.where(order != 0, order, flow - flow.T)

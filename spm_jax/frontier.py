@@ -13,7 +13,7 @@ from enum import IntEnum
 import jax
 import jax.numpy as jnp
 
-from spm_jax.features import membership, node_features, produces, relations
+from spm_jax.features import membership, node_features, pair_counts, produces, relations
 from spm_jax.text.lexical import gather_scores
 from spm_jax.types import DeviceLibrary, Frontier, Memory, RequestArrays, pytree
 
@@ -62,13 +62,13 @@ class Scores:
 
     query: jax.Array  # float32 [E]
     text: tuple[jax.Array, jax.Array, jax.Array]  # dense, lexical, memory, float32 [N] each
-    features: jax.Array  # float32 [N, 17]
+    features: tuple[jax.Array, ...]  # the columns of ``Anchor`` and ``Propagated``, float32 [N] each
 
 
 def query_embedding(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
     """float32 [E]: the request's TF-IDF projected as the library's documents were, length 1 (0 without known words)."""
     weight = _tfidf(library, request)
-    query = weight @ library.projection[request.words]
+    query = jnp.sum(weight[:, None] * library.projection[request.words], axis=0)
     return query / jnp.maximum(jnp.linalg.norm(query), 1e-9)
 
 
@@ -95,76 +95,99 @@ def extended_scores(memory: Memory, request: RequestArrays) -> jax.Array:
     return jnp.where(row >= 0, jnp.sqrt(request.counts), 0.0) @ memory.extended[row]
 
 
-def _spread(memory: Memory, values: jax.Array) -> jax.Array:
-    """``values`` [U] over the library [N], 0 for tools that training never used."""
-    return jnp.where(memory.slot >= 0, values[memory.slot], 0.0)
-
-
-def _family_max(library: DeviceLibrary, values: jax.Array) -> jax.Array:
-    best = jnp.zeros(library.families, jnp.float32).at[library.family].max(values)
-    return best[library.family]
-
-
-def _family_sum(library: DeviceLibrary, values: jax.Array) -> jax.Array:
-    total = jnp.zeros(library.families, jnp.float32).at[library.family].add(values)
-    return total[library.family]
+def _places(library: DeviceLibrary, memory: Memory) -> tuple[jax.Array, jax.Array]:
+    """int32 [U] each: tool and family of the used tools; out of range, so that scatters drop it, for padding."""
+    there = memory.tool >= 0
+    return (
+        jnp.where(there, memory.tool, len(library.valid)),
+        jnp.where(there, library.family[memory.tool], library.families),
+    )
 
 
 def library_scores(
     library: DeviceLibrary, memory: Memory, anchor_weights: jax.Array, request: RequestArrays
 ) -> Scores:
-    """Both passes' features of every tool."""
-    size = len(library.valid)
+    """Both passes' features of every tool. What training says is computed for the used tools, then spread."""
+    nothing = jnp.zeros(len(library.valid), jnp.float32)  # [N]
+    no_family = jnp.zeros(library.families, jnp.float32)  # [F]
+    used, used_family = _places(library, memory)
     query = query_embedding(library, request)
     dense = library.embedding @ query
-    impact = gather_scores(library.lexical, request.words, jnp.sqrt(request.counts), size)
+    impact = gather_scores(library.lexical, request.words, jnp.sqrt(request.counts), len(nothing))
     lexical = impact / jnp.maximum(jnp.max(impact), 1e-9)
-    recall = _spread(memory, memory_scores(library, memory, request))
-    groups = _spread(memory, memory.groups)
-    family_lexical, family_memory = _family_max(library, lexical), _family_max(library, recall)
-    family_groups = jnp.log1p(_family_sum(library, groups))
+    recall = memory_scores(library, memory, request)  # [U]
+    in_memory = nothing.at[used].set(recall, mode="drop")
+    groups = nothing.at[used].set(memory.groups, mode="drop")
+    family_lexical = no_family.at[library.family].max(lexical)[library.family]
+    family_memory = no_family.at[used_family].max(recall, mode="drop")[library.family]
+    family_groups = jnp.log1p(no_family.at[used_family].add(memory.groups, mode="drop"))[library.family]
     within = lexical / jnp.maximum(family_lexical, 1e-9)
     columns = {
         Anchor.LEXICAL: lexical,
         Anchor.DENSE: dense,
-        Anchor.MEMORY: recall,
+        Anchor.MEMORY: in_memory,
         Anchor.POPULARITY: jnp.log1p(groups),
-        Anchor.USED: groups > 0,
+        Anchor.USED: (groups > 0).astype(jnp.float32),
         Anchor.FAMILY_LEXICAL: family_lexical,
         Anchor.FAMILY_MEMORY: family_memory,
         Anchor.FAMILY_POPULARITY: family_groups,
         Anchor.WITHIN: within,
-        Anchor.WITHIN_USED: within * (family_groups > 0),
+        Anchor.WITHIN_USED: jnp.where(family_groups > 0, within, 0.0),
         Anchor.WITHIN_MEMORY: within * family_memory,
-        Anchor.ONE: jnp.ones(size),
+        Anchor.ONE: nothing + 1,
     }
-    anchor = jnp.stack([columns[name].astype(jnp.float32) for name in Anchor], axis=1)  # [N, 12]
-    odds = anchor @ anchor_weights
-    added = _propagate(library, memory, odds, request.visible)
-    extended = jnp.where(groups > 0, _spread(memory, extended_scores(memory, request)), impact)
+    first = tuple(columns[name] for name in Anchor)
+    anchors, likely = _anchors(library, weighted(first, anchor_weights))
+    reached = _reached(memory, anchors, likely)  # [U]
+    produced = _produced(library, anchors, likely, request.visible)
+    called = jnp.where(memory.groups > 0, used, len(nothing))
+    extended = impact.at[called].set(extended_scores(memory, request), mode="drop")
     extended = extended / jnp.maximum(jnp.max(extended), 1e-9)
-    last = jnp.stack([extended, _family_max(library, extended)], axis=1)
-    return Scores(query, (dense, lexical, recall), jnp.concatenate([anchor, added, last], axis=1))
+    columns = {
+        Propagated.NEIGHBOUR: nothing.at[used].set(reached, mode="drop"),
+        Propagated.FAMILY_NEIGHBOUR: no_family.at[used_family].max(reached, mode="drop")[library.family],
+        Propagated.PRODUCER: jnp.log1p(produced),
+        Propagated.EXTENDED: extended,
+        Propagated.FAMILY_EXTENDED: no_family.at[library.family].max(extended)[library.family],
+    }
+    return Scores(query, (dense, lexical, in_memory), first + tuple(columns[name] for name in Propagated))
 
 
-def _propagate(library: DeviceLibrary, memory: Memory, odds: jax.Array, visible: jax.Array) -> jax.Array:
-    """float32 [N, 3]: the first three columns of ``Propagated``, from the best 64 tools by ``odds`` [N]."""
+def weighted(columns: tuple[jax.Array, ...], weights: jax.Array) -> jax.Array:
+    """float32 [N]: the sum of the ``columns`` [N] by ``weights``. No matrix of all of them is ever written."""
+    return sum(column * weight for column, weight in zip(columns, weights, strict=True))
+
+
+def _anchors(library: DeviceLibrary, odds: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The best 64 tools by log-odds [N] and their probabilities: int32 and float32 [A]."""
     best, anchors = jax.lax.top_k(jnp.where(library.valid, odds, -jnp.inf), min(ANCHORS, len(odds)))
-    likely = jax.nn.sigmoid(best)  # [A]
+    return anchors, jax.nn.sigmoid(best)
 
-    slots = memory.slot[anchors]
-    neighbour = jnp.where(slots[:, None] >= 0, memory.neighbour[slots], -1)  # [A, 32]
-    weight = likely[:, None] * memory.neighbour_weight[slots]
+
+def _reached(memory: Memory, anchors: jax.Array, likely: jax.Array) -> jax.Array:
+    """float32 [U]: the best of "anchor's probability times the share of its groups that call the tool"."""
+    slot = memory.slot[anchors]
+    neighbour = jnp.where(slot[:, None] >= 0, memory.neighbour[slot], -1)  # [A, 32]
     place = jnp.where(neighbour >= 0, neighbour, len(memory.calls))
-    reached = _spread(memory, jnp.zeros(len(memory.calls), jnp.float32).at[place].max(weight, mode="drop"))
+    return jnp.zeros_like(memory.calls).at[place].max(likely[:, None] * memory.neighbour_weight[slot], mode="drop")
 
+
+def _produced(library: DeviceLibrary, anchors: jax.Array, likely: jax.Array, visible: jax.Array) -> jax.Array:
+    """float32 [N]: the probability-weighted missing inputs of the anchors that a tool outputs."""
     inputs = library.inputs[anchors]  # [A, I]
     missing = (inputs >= 0) & ~membership(inputs, visible)
     need = likely[:, None] * missing / jnp.maximum(1, jnp.sum(inputs >= 0, axis=1))[:, None]
     keys = jnp.where(missing, inputs, -1)
-    produced = gather_scores(library.producers, keys.ravel(), need.ravel(), len(odds))
+    return gather_scores(library.producers, keys.ravel(), need.ravel(), len(library.valid))
 
-    return jnp.stack([reached, _family_max(library, reached), jnp.log1p(produced)], axis=1)
+
+def candidates(
+    library: DeviceLibrary, memory: Memory, weights: FrontierWeights, request: RequestArrays, size: int
+) -> tuple[Scores, jax.Array, jax.Array]:
+    """Every tool's scores, its log-odds of being on the path (float32 [N]), and the best ``size`` (int32 [C])."""
+    scores = library_scores(library, memory, weights.anchor, request)
+    odds = jnp.where(library.valid, weighted(scores.features, weights.propagated), -jnp.inf)
+    return scores, odds, jax.lax.top_k(odds, size)[1]
 
 
 def select(
@@ -181,12 +204,10 @@ def select(
     ``injected`` int32 [T] (-1 = none) are tools that must be there: one that is missing takes the place of the last.
     For training only (method.md section 6).
     """
-    scores = library_scores(library, memory, weights.anchor, request)
-    odds = jnp.where(library.valid, scores.features @ weights.propagated, -jnp.inf)
-    best, tool = jax.lax.top_k(odds, size)
+    scores, odds, tool = candidates(library, memory, weights, request, size)
     if injected is not None:
         tool = inject(tool, injected)
-        best = odds[tool]
+    best = odds[tool]
     valid = jnp.isfinite(best)
     prior = jnp.where(valid, best, -20.0)
     inputs = library.inputs[tool]
@@ -194,14 +215,15 @@ def select(
     produced = produces(library.outputs[tool], inputs) & valid[:, None, None] & valid[None, :, None]
     embedding = library.embedding[tool]
     text = tuple(score[tool] for score in scores.text)
+    precedes, _ = pair_counts(memory, tool)
     return Frontier(
         tool=tool,
         valid=valid,
         prior=prior,
         query=scores.query[:width],
         text=embedding[:, :width],
-        node=node_features(library, memory, tool, valid, prior, text, request.visible, produced),
-        relation=relations(library, memory, tool, produced),
+        node=node_features(library, memory, tool, valid, prior, text, request.visible, produced, precedes),
+        relation=relations(library, tool, produced, precedes),
         produces=produced,
         required=required,
         missing=required & ~membership(inputs, request.visible),

@@ -21,7 +21,6 @@ from spm_jax.text.lexical import K1, B
 from spm_jax.types import Memory
 
 NEIGHBOURS = 32
-PADDING = np.iinfo(np.int32).max
 
 
 class MemoryBuilder:
@@ -94,19 +93,20 @@ class MemoryBuilder:
 
     def _arrays(self, m: PathStatistics, recall: np.ndarray, extended: np.ndarray) -> Memory:
         slots = self.calls.shape[1]
-        if slots**2 > PADDING:
-            raise ValueError(f"room for {slots} used tools: pairs of more than 46,340 do not fit in 32 bits")
-        pair = np.full(bucket(self.pairs), PADDING, np.int32)
-        pair[: len(m.before)] = m.before * slots + m.after
+        room = bucket(self.pairs)
+        length = np.bincount(m.before, minlength=slots)
         neighbour, weight = _neighbours(m, slots)
         return Memory(
             slot=self.slot,
+            tool=_padded(self.tools, slots, -1),
             calls=_padded(m.calls, slots),
             groups=_padded(m.groups, slots),
             first=_padded(m.first, slots),
-            pair=pair,
-            precedes=_padded(m.precedes, len(pair)),
-            follows=_padded(m.follows, len(pair)),
+            pair_start=(np.cumsum(length) - length).astype(np.int32),
+            pair_length=length.astype(np.int32),
+            pair=_padded(m.after, room, -1),
+            precedes=_padded(m.precedes, room),
+            follows=_padded(m.follows, room),
             neighbour=neighbour,
             neighbour_weight=weight,
             word_row=self.word_row,
@@ -115,10 +115,10 @@ class MemoryBuilder:
         )
 
 
-def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    out = np.zeros(size, np.float32)
-    out[: len(values)] = values
-    return out
+def _padded(values: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
+    """``values`` as int32 or float32 [size], ``fill`` behind them."""
+    kind = np.int32 if values.dtype.kind == "i" else np.float32
+    return np.concatenate([values.astype(kind), np.full(size - len(values), fill, kind)])
 
 
 def _neighbours(m: PathStatistics, slots: int) -> tuple[np.ndarray, np.ndarray]:

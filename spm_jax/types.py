@@ -30,13 +30,12 @@ def static() -> dataclasses.Field:
 
 @pytree
 class Postings:
-    """A weighted sparse matrix from words (or keys) to tools, list after list; ``longest`` bounds every list."""
+    """A weighted sparse matrix from words (or keys) to tools, list after list."""
 
     start: jax.Array  # int32 [words]
     length: jax.Array  # int32 [words]
     tool: jax.Array  # int32 [postings]
     weight: jax.Array  # float32 [postings]
-    longest: int = static()
 
 
 @pytree
@@ -63,10 +62,13 @@ class Memory:
     """Path statistics M and path memory on the device; every array belongs to training requests only."""
 
     slot: jax.Array  # int32 [N]: place of a tool in the U used ones
+    tool: jax.Array  # int32 [U]: the used tools
     calls: jax.Array  # float32 [U]: trajectories that call the tool
     groups: jax.Array  # float32 [U]: groups that call it
     first: jax.Array  # float32 [U]: trajectories that call it first
-    pair: jax.Array  # int32 [Q]: slot i * U + slot j, ascending; padding is the largest integer
+    pair_start: jax.Array  # int32 [U]: where the pairs (i, j) of slot i begin
+    pair_length: jax.Array  # int32 [U]
+    pair: jax.Array  # int32 [Q]: slot j
     precedes: jax.Array  # float32 [Q]: c(i before j)
     follows: jax.Array  # float32 [Q]: j called next after i
     neighbour: jax.Array  # int32 [U, 32]: slots that share groups with the tool, most first

@@ -21,6 +21,7 @@ from spm_jax.frontier import (
     Anchor,
     FrontierWeights,
     Propagated,
+    Scores,
     inject,
     library_scores,
     query_embedding,
@@ -32,6 +33,11 @@ from spm_jax.train.mesh import data_mesh, replicate, shard_batch
 
 SEEDS = range(3)
 both_passes = jax.jit(library_scores)
+
+
+def matrix(scores: Scores) -> np.ndarray:
+    """float32 [N, 17]: the features of both passes."""
+    return np.stack(scores.features, axis=1)
 
 
 def cases():
@@ -89,7 +95,7 @@ def test_only_the_best_tools_are_anchors(number, monkeypatch):
     world, weights = make_world(0), random_weights(0)
     arrays, taken, n = world.indexed.arrays, world.indexed.request(world.requests[number]), len(world.indexed.library)
     scores = jax.jit(lambda *arguments: library_scores(*arguments))(arrays, world.memory(), weights.anchor, taken)
-    features = np.asarray(scores.features)[:n]
+    features = matrix(scores)[:n]
     odds = features[:, : len(Anchor)] @ weights.anchor
     expected = reference.propagated_features(
         odds, 5, world.statistics, arrays.family, arrays.inputs, arrays.outputs[:n], taken.visible
@@ -105,13 +111,13 @@ def test_features_of_both_passes_are_the_oracles(seed, number):
     groups = np.array([len(statistics.groups.get(tool, ())) for tool in range(n)])
     dense, lexical, memory = (score[:n].astype(float) for score in scores.text)
     expected = reference.anchor_features(lexical, dense, memory, groups, arrays.family[:n])
-    np.testing.assert_allclose(scores.features[:n, : len(Anchor)], expected, atol=1e-4)
+    np.testing.assert_allclose(matrix(scores)[:n, : len(Anchor)], expected, atol=1e-4)
 
     odds = expected @ random_weights(seed).anchor
     added = reference.propagated_features(
         odds, ANCHORS, statistics, arrays.family, arrays.inputs[:n], arrays.outputs[:n], taken.visible
     )
-    np.testing.assert_allclose(scores.features[:n, Propagated.NEIGHBOUR : Propagated.PRODUCER + 1], added, atol=1e-4)
+    np.testing.assert_allclose(matrix(scores)[:n, Propagated.NEIGHBOUR : Propagated.PRODUCER + 1], added, atol=1e-4)
 
 
 @cases()
@@ -119,7 +125,7 @@ def test_the_frontier_is_the_best_by_the_second_pass(seed, number):
     world, _, taken, scores = scored(seed, number)
     arrays, weights = world.indexed.arrays, random_weights(seed)
     frontier = look(arrays, world.memory(), weights, taken, size=SIZE, width=DEPTH)
-    odds = scores.features @ weights.propagated
+    odds = matrix(scores) @ weights.propagated
     tool, prior = np.asarray(frontier.tool), np.asarray(frontier.prior)
     np.testing.assert_allclose(prior, odds[tool], atol=1e-3)
     assert (np.diff(prior) <= 0).all()
@@ -148,7 +154,7 @@ def test_features_by_hand():
     used = np.array([1], np.int32)
     memory = MemoryBuilder(indexed, ["sun"], [((1,),)], ["g"], used, 1.0).build()
     scores = both_passes(indexed.arrays, memory, np.zeros(12, np.float32), indexed.request(Request("r", "rain sun")))
-    features = np.asarray(scores.features)[:3]
+    features = matrix(scores)[:3]
     half = 0.5**0.5 / 2  # cosine of "rain sun" and "sun" over 1 + the penalty
     np.testing.assert_allclose(features[:, Anchor.LEXICAL], [1, 1, 0], atol=1e-6)
     np.testing.assert_allclose(features[:, Anchor.MEMORY], [0, half, 0], atol=1e-6)
@@ -174,10 +180,10 @@ def test_extended_documents_are_the_oracles(seed, number):
     texts = [content_words(text) for text in world.texts]
     raw = reference.extended_scores(plain, documents, texts, world.golds, content_words(request.text), idf)
     expected = raw / max(raw.max(), 1e-9)
-    np.testing.assert_allclose(scores.features[:n, Propagated.EXTENDED], expected, atol=1e-4)
+    np.testing.assert_allclose(matrix(scores)[:n, Propagated.EXTENDED], expected, atol=1e-4)
     family = world.indexed.arrays.family[:n]
     best = [max(expected[j] for j in range(n) if family[j] == family[i]) for i in range(n)]
-    np.testing.assert_allclose(scores.features[:n, Propagated.FAMILY_EXTENDED], best, atol=1e-4)
+    np.testing.assert_allclose(matrix(scores)[:n, Propagated.FAMILY_EXTENDED], best, atol=1e-4)
 
 
 jit_inject = jax.jit(inject)
@@ -208,7 +214,7 @@ def test_select_injects():
     frontier = look(arrays, memory, weights, request, size=8, width=DEPTH, injected=wanted)
     tool = np.asarray(frontier.tool)
     assert tool[:6].tolist() == plain[:6].tolist() and tool[6:].tolist() == lacking[::-1]
-    odds = np.asarray(both_passes(arrays, memory, weights.anchor, request).features) @ weights.propagated
+    odds = matrix(both_passes(arrays, memory, weights.anchor, request)) @ weights.propagated
     np.testing.assert_allclose(frontier.prior, odds[tool], atol=1e-3)
     np.testing.assert_array_equal(frontier.text, arrays.embedding[tool, :DEPTH])
 

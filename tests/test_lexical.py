@@ -73,9 +73,8 @@ def test_postings_are_sorted_and_cut():
     whole = make_postings(word, tool, weight, 3, 10)
     assert entries(whole, 0) == [(2, 5.0)] and entries(whole, 2) == []
     assert entries(whole, 1) == [(3, 2.0), (1, 1.0), (4, 1.0), (0, 0.5)]  # falling, ties by tool id
-    assert whole.longest == 4
     cut = make_postings(word, tool, weight, 3, 2)
-    assert entries(cut, 1) == [(3, 2.0), (1, 1.0)] and cut.longest == 2 and len(cut.tool) == 3
+    assert entries(cut, 1) == [(3, 2.0), (1, 1.0)] and len(cut.tool) == 3
 
 
 def test_gather_adds_repeats_and_ignores_padding():
@@ -88,7 +87,7 @@ def test_gather_adds_repeats_and_ignores_padding():
 @pytest.mark.parametrize("longest", [1, 4096])
 def test_no_entries(longest):
     postings = make_postings(np.array([], int), np.array([], int), np.array([]), 0, longest)
-    assert postings.longest == 1 and len(postings.tool) == 0 and len(postings.start) == 0
+    assert len(postings.tool) == 0 and len(postings.start) == 0
 
 
 def test_postings_are_deterministic():

@@ -13,7 +13,7 @@ from worlds import DEPTH, RIDGE, SIZE, World, look, make_world, random_weights
 from spm_jax.data.schema import Library, Tool
 from spm_jax.device_library import index_library
 from spm_jax.features import pair_features
-from spm_jax.memory import NEIGHBOURS, PADDING, MemoryBuilder
+from spm_jax.memory import NEIGHBOURS, MemoryBuilder
 from spm_jax.text.documents import content_words
 from spm_jax.types import Memory
 
@@ -71,16 +71,22 @@ def test_neighbours_are_cut_to_the_most_shared():
     assert (memory.neighbour[40:] == -1).all()
 
 
-def test_pairs_are_sorted_and_padded():
+def test_pairs_lie_row_after_row():
     world = make_world(0)
     memory = world.memory()
-    n = int((memory.pair < PADDING).sum())
-    assert (np.diff(memory.pair[:n]) > 0).all() and (memory.pair[n:] == PADDING).all()
+    n = int(memory.pair_length.sum())
+    assert (memory.pair[:n] >= 0).all() and (memory.pair[n:] == -1).all()
     assert not memory.precedes[n:].any() and not memory.follows[n:].any()
-    slots, tools = len(memory.calls), world.used
-    expected = {pair: count for pair, count in world.statistics.precedes.items() if count}
-    at = {(int(tools[p // slots]), int(tools[p % slots])): c for p, c in zip(memory.pair[:n], memory.precedes[:n])}
-    assert {pair: count for pair, count in at.items() if count} == expected
+    assert memory.pair_start.tolist() == [int(memory.pair_length[:slot].sum()) for slot in range(len(memory.calls))]
+    assert memory.tool[: len(world.used)].tolist() == world.used.tolist() and (memory.tool[len(world.used) :] == -1).all()
+    before = np.repeat(np.arange(len(memory.calls)), memory.pair_length)
+    at = {
+        (int(memory.tool[i]), int(memory.tool[j])): count
+        for i, j, count in zip(before, memory.pair[:n], memory.precedes[:n], strict=True)
+    }
+    assert {pair: count for pair, count in at.items() if count} == {
+        pair: count for pair, count in world.statistics.precedes.items() if count
+    }
 
 
 def test_path_memory_by_hand():

@@ -38,7 +38,8 @@ class Reranker(nn.Module):
         scale = self.text_scale
         inputs = jnp.concatenate([scale * query, scale * menu.text, menu.node], axis=1)  # [K, 142]
         biases = nn.Dense(self.layers * self.heads, name="pair_bias")(menu.pair)  # [K, K, layers * heads]
-        biases = jnp.moveaxis(biases, -1, 0).reshape(self.layers, self.heads, *biases.shape[:2])
+        biases = jnp.pad(jnp.moveaxis(biases, -1, 0), ((0, 0), (1, 0), (1, 0)))
+        biases = biases.reshape(self.layers, self.heads, *biases.shape[1:])
         h = Encoder(self.width, self.heads, self.layers, name="encoder")(inputs, biases, menu.valid)
         left = nn.Dense(self.width, use_bias=False, name="before")(h)
         right = nn.Dense(self.width, use_bias=False, name="after")(h)

@@ -12,6 +12,7 @@ from spm_jax.models.layers import Encoder
 from spm_jax.types import Frontier
 
 RELATIONS = 5
+NONE = -1  # between the summary token and the tools
 
 
 class Retrieved(NamedTuple):
@@ -38,7 +39,12 @@ class Retriever(nn.Module):
         scale = self.text_scale
         inputs = jnp.concatenate([scale * query, scale * frontier.text, frontier.node], axis=1)  # [C, 140]
         table = self.param("relation_bias", nn.initializers.zeros, (self.layers, self.heads, RELATIONS))
-        biases = table[:, :, frontier.relation.astype(jnp.int32)]  # [layers, heads, C, C]
+        relation = jnp.pad(frontier.relation, ((1, 0), (1, 0)), constant_values=NONE)  # [1 + C, 1 + C]
+
+        def bias(row: jax.Array) -> jax.Array:  # table[row, relation], without the slow look-up
+            return sum(jnp.where(relation == kind, row[kind], 0.0) for kind in range(RELATIONS))
+
+        biases = [[bias(row) for row in layer] for layer in table]
         h = Encoder(self.width, self.heads, self.layers, name="encoder")(inputs, biases, frontier.valid)
         member = nn.Dense(1, kernel_init=nn.initializers.zeros, name="member")(h)[:, 0] + frontier.prior
         entry = nn.Dense(1, name="entry")(h)[:, 0]

@@ -1,8 +1,8 @@
 """BM25 as flat arrays, so that lexical search is part of the compiled program (method.md section 4).
 
-Postings are stored word after word, each list by falling impact. The program gathers a slice of at most ``LONGEST``
-postings a word and adds them up over the library; a longer list (a word that most tools share, which tells little)
-is cut to its best.
+Postings are stored word after word, each list by falling impact. The program adds the lists of a request's words up
+over the library. A list of more than ``LONGEST`` (a word that most tools share, which tells little) is cut to its best,
+so that a request costs at most so much a word in a library of any size.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from spm_jax.ragged import fold_lists
 from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.types import Postings
 
@@ -33,7 +34,6 @@ def make_postings(word: np.ndarray, tool: np.ndarray, weight: np.ndarray, words:
         length=length.astype(np.int32),
         tool=tool[kept].astype(np.int32),
         weight=weight[kept].astype(np.float32),
-        longest=int(min(longest, max(1, length.max(initial=1)))),
     )
 
 
@@ -49,8 +49,10 @@ def bm25_postings(words: Sequence[Sequence[str]], vocabulary: Vocabulary, longes
 
 def gather_scores(postings: Postings, ids: jax.Array, weight: jax.Array, size: int) -> jax.Array:
     """float32 [size]: the sum over ``ids`` [W] (-1 = none) of ``weight`` [W] times the posting's weight, by tool."""
-    slot = jnp.arange(postings.longest)
-    used = (ids[:, None] >= 0) & (slot[None, :] < postings.length[ids][:, None])  # [W, longest]
-    place = jnp.where(used, postings.start[ids][:, None] + slot[None, :], 0)
-    tool = jnp.where(used, postings.tool[place], size)  # out of range: dropped
-    return jnp.zeros(size, jnp.float32).at[tool].add(weight[:, None] * postings.weight[place], mode="drop")
+
+    def add(scores: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
+        tool = jnp.where(there, postings.tool[place], size)  # out of range: dropped
+        return scores.at[tool].add(weight[row] * postings.weight[place], mode="drop")
+
+    length = jnp.where(ids >= 0, postings.length[ids], 0)
+    return fold_lists(postings.start[ids], length, add, jnp.zeros(size, jnp.float32))

@@ -121,10 +121,8 @@ def _wanted(gold: Gold) -> np.ndarray:
 def _pool(
     library: DeviceLibrary, memory: Memory, weights: FrontierWeights, request: RequestArrays, size: int
 ) -> tuple[jax.Array, jax.Array]:
-    scores = frontier.library_scores(library, memory, weights.anchor, request)
-    odds = jnp.where(library.valid, scores.features @ weights.propagated, -jnp.inf)
-    tool = jax.lax.top_k(odds, size)[1]
-    return tool, scores.features[tool]
+    scores, _, tool = frontier.candidates(library, memory, weights, request, size)
+    return tool, jnp.stack([column[tool] for column in scores.features], axis=1)
 
 
 def fit_weights(corpus: Corpus, most: int) -> FrontierWeights:
