@@ -11,7 +11,6 @@ from spm_jax.cli import train
 from spm_jax.cli.common import quiet_logs
 from spm_jax.data.schema import DataError
 from spm_jax.train import processes
-from spm_jax.train.loop import train_and_evaluate
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Configuration file; override fields with --config.a.b=c.")
 _WORKDIR = flags.DEFINE_string("workdir", None, "Folder for checkpoints, bundles and results; a run in it goes on.")
@@ -28,6 +27,8 @@ def main(argv: list[str]) -> None:
     quiet_logs()
     try:
         processes.join(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value)
+        from spm_jax.train.loop import train_and_evaluate  # only now: the import of bm25s runs JAX on a device
+
         with processes.first_speaks():
             train_and_evaluate(_CONFIG.value, _WORKDIR.value, _OUT.value)
     except (DataError, OSError) as error:

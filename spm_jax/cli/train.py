@@ -54,11 +54,12 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     set_fields(config, args.settings)
     from spm_jax.train import processes
-    from spm_jax.train.loop import train_and_evaluate
 
     quiet_logs()
     try:
         processes.join(args.coordinator, args.processes, args.process)
+        from spm_jax.train.loop import train_and_evaluate  # only now: the import of bm25s runs JAX on a device
+
         with processes.first_speaks():
             train_and_evaluate(config, args.workdir, args.out)
     except KeyboardInterrupt:

@@ -79,6 +79,13 @@ def _manifest(data: Path) -> dict[str, str]:
     return manifest
 
 
+def _orbax() -> ocp.Checkpointer:
+    """Orbax for this process alone; among several it would else wait until all of them save or read the same."""
+    own = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(own, {own}, barrier_sync_key_prefix=f"process{own}")
+    return ocp.Checkpointer(ocp.PyTreeCheckpointHandler(multiprocessing_options=alone), multiprocessing_options=alone)
+
+
 def save_bundle(
     folder: str | os.PathLike,
     arrays: Mapping[str, np.ndarray],
@@ -106,7 +113,7 @@ def save_bundle(
     data.chmod(0o755)
     stored = {name: array for name, array in arrays.items() if array.size}  # Orbax refuses arrays of size 0
     if stored:
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        with _orbax() as checkpointer:
             checkpointer.save(data / "arrays", args=ocp.args.PyTreeSave(stored))
     for name, write in (files or {}).items():
         if name == "arrays" or Path(name).name != name:
@@ -173,7 +180,7 @@ def load_bundle(folder: str | os.PathLike) -> Bundle:
     arrays = {}
     if stored:
         try:
-            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            with _orbax() as checkpointer:
                 arrays = checkpointer.restore(data / "arrays", args=ocp.args.PyTreeRestore(restore_args=stored))
         except Exception as error:  # Orbax documents no exceptions; the files are whole, so its version is at fault
             wrote, reads = content["versions"]["orbax"], ocp.__version__

@@ -19,6 +19,7 @@ from jax.experimental import multihost_utils
 
 from spm_jax.data.schema import DataError
 
+
 def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
     """Become process ``process`` of ``processes``; all None: a run of one process, nothing is done.
 
