@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
-from spm_jax.data.jsonl import fingerprint, read_library, read_requests, write_library, write_requests
+from spm_jax.data.jsonl import fingerprint, read_requests, write_library, write_requests
 from spm_jax.data.schema import Request
+from spm_jax.data.stored import StoredLibrary
 from spm_jax.device_library import IndexedLibrary
 from spm_jax.frontier import FrontierWeights
 from spm_jax.menu import Params, Plan, initial
 from spm_jax.models.reranker import Reranker
 from spm_jax.models.retriever import Retriever
+from spm_jax.placement import place_library, place_memory, place_whole
 from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bundle, save_bundle
 from spm_jax.types import DeviceLibrary, Memory, Postings
@@ -103,22 +106,26 @@ def _named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     return {f"{prefix}/{name}": leaf for name, leaf in host_leaves(tree).items()}
 
 
-def load(folder: str | os.PathLike) -> TrainedMenus:
-    """Read a bundle. Raises CheckpointError where it is unfinished, damaged, of another version or incomplete."""
+def load(folder: str | os.PathLike, mesh: Mesh | None = None) -> TrainedMenus:
+    """Read a bundle, its arrays straight onto the devices; tools stay on disk until they are asked for.
+
+    Raises CheckpointError where it is unfinished, damaged, of another version or incomplete, and DataError where the
+    library cannot be cut over ``mesh``.
+    """
     bundle = load_bundle(folder)
     try:
         meta = bundle.meta
         plan = make_plan(**meta["plan"])
-        library = read_library(bundle.files[LIBRARY])
+        library = StoredLibrary(bundle.files[LIBRARY])
         requests = read_requests(bundle.files[REQUESTS])
-        arrays = _library_arrays(bundle.arrays, meta)
+        arrays = place_library(_library_arrays(bundle.arrays, meta), mesh)
         vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
-        memory = Memory(**_under("memory/", bundle.arrays))
+        memory = place_memory(Memory(**_under("memory/", bundle.arrays)), mesh)
         params = _params(plan, _under("params/", bundle.arrays), str(folder))
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
     indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays)
-    return TrainedMenus(plan, params, indexed, memory, requests, meta)
+    return TrainedMenus(replace(plan, mesh=mesh), place_whole(params, mesh), indexed, memory, requests, meta)
 
 
 def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -137,4 +144,4 @@ def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str) -> Params:
     weights = FrontierWeights(leaves["frontier/anchor"], leaves["frontier/propagated"])
     networks = {"retriever": retriever, "reranker": reranker}
     filled = fill(networks, {n: leaf for n, leaf in leaves.items() if not n.startswith("frontier/")}, where)
-    return Params(jax.device_put(weights), filled["retriever"], filled["reranker"])
+    return Params(weights, filled["retriever"], filled["reranker"])

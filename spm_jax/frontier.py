@@ -12,8 +12,10 @@ from enum import IntEnum
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
 
 from spm_jax.features import membership, node_features, pair_counts, produces, relations
+from spm_jax.placement import LIBRARY
 from spm_jax.text.lexical import gather_scores
 from spm_jax.types import DeviceLibrary, Frontier, Memory, RequestArrays, pytree
 
@@ -105,9 +107,16 @@ def _places(library: DeviceLibrary, memory: Memory) -> tuple[jax.Array, jax.Arra
 
 
 def library_scores(
-    library: DeviceLibrary, memory: Memory, anchor_weights: jax.Array, request: RequestArrays
+    library: DeviceLibrary,
+    memory: Memory,
+    anchor_weights: jax.Array,
+    request: RequestArrays,
+    mesh: Mesh | None = None,
 ) -> Scores:
-    """Both passes' features of every tool. What training says is computed for the used tools, then spread."""
+    """Both passes' features of every tool, of a library that is cut over the axis "library" of ``mesh`` (None: whole).
+
+    What training says is computed for the used tools, then spread.
+    """
     nothing = jnp.zeros(len(library.valid), jnp.float32)  # [N]
     no_family = jnp.zeros(library.families, jnp.float32)  # [F]
     used, used_family = _places(library, memory)
@@ -137,7 +146,7 @@ def library_scores(
         Anchor.ONE: nothing + 1,
     }
     first = tuple(columns[name] for name in Anchor)
-    anchors, likely = _anchors(library, weighted(first, anchor_weights))
+    anchors, likely = _anchors(library, weighted(first, anchor_weights), mesh)
     reached = _reached(memory, anchors, likely)  # [U]
     produced = _produced(library, anchors, likely, request.visible)
     called = jnp.where(memory.groups > 0, used, len(nothing))
@@ -158,9 +167,27 @@ def weighted(columns: tuple[jax.Array, ...], weights: jax.Array) -> jax.Array:
     return sum(column * weight for column, weight in zip(columns, weights, strict=True))
 
 
-def _anchors(library: DeviceLibrary, odds: jax.Array) -> tuple[jax.Array, jax.Array]:
+def best_tools(values: jax.Array, size: int, mesh: Mesh | None) -> tuple[jax.Array, jax.Array]:
+    """The ``size`` largest ``values`` [N] and their tools, largest first, ties by tool id: float32 and int32 [size].
+
+    On a ``mesh`` each device picks from its part of the library and the picks are merged, with the same result.
+    """
+    if mesh is None:
+        return jax.lax.top_k(values, size)
+
+    def within(part: jax.Array) -> tuple[jax.Array, jax.Array]:
+        best, tool = jax.lax.top_k(part, min(size, len(part)))
+        return best, tool + jax.lax.axis_index(LIBRARY) * len(part)
+
+    cut = PartitionSpec(LIBRARY)
+    picked, tool = jax.shard_map(within, mesh=mesh, in_specs=cut, out_specs=cut, axis_names={LIBRARY})(values)
+    best, place = jax.lax.top_k(picked, size)  # parts follow one another, so ties still go to the lower id
+    return best, tool[place]
+
+
+def _anchors(library: DeviceLibrary, odds: jax.Array, mesh: Mesh | None) -> tuple[jax.Array, jax.Array]:
     """The best 64 tools by log-odds [N] and their probabilities: int32 and float32 [A]."""
-    best, anchors = jax.lax.top_k(jnp.where(library.valid, odds, -jnp.inf), min(ANCHORS, len(odds)))
+    best, anchors = best_tools(jnp.where(library.valid, odds, -jnp.inf), min(ANCHORS, len(odds)), mesh)
     return anchors, jax.nn.sigmoid(best)
 
 
@@ -182,12 +209,17 @@ def _produced(library: DeviceLibrary, anchors: jax.Array, likely: jax.Array, vis
 
 
 def candidates(
-    library: DeviceLibrary, memory: Memory, weights: FrontierWeights, request: RequestArrays, size: int
+    library: DeviceLibrary,
+    memory: Memory,
+    weights: FrontierWeights,
+    request: RequestArrays,
+    size: int,
+    mesh: Mesh | None = None,
 ) -> tuple[Scores, jax.Array, jax.Array]:
     """Every tool's scores, its log-odds of being on the path (float32 [N]), and the best ``size`` (int32 [C])."""
-    scores = library_scores(library, memory, weights.anchor, request)
+    scores = library_scores(library, memory, weights.anchor, request, mesh)
     odds = jnp.where(library.valid, weighted(scores.features, weights.propagated), -jnp.inf)
-    return scores, odds, jax.lax.top_k(odds, size)[1]
+    return scores, odds, best_tools(odds, size, mesh)[1]
 
 
 def select(
@@ -198,13 +230,14 @@ def select(
     size: int,
     width: int,
     injected: jax.Array | None = None,
+    mesh: Mesh | None = None,
 ) -> Frontier:
     """The frontier of ``size`` tools (C), best first, ties by tool id; ``width`` is D.
 
     ``injected`` int32 [T] (-1 = none) are tools that must be there: one that is missing takes the place of the last.
     For training only (method.md section 6).
     """
-    scores, odds, tool = candidates(library, memory, weights, request, size)
+    scores, odds, tool = candidates(library, memory, weights, request, size, mesh)
     if injected is not None:
         tool = inject(tool, injected)
     best = odds[tool]

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from spm_jax import decode, frontier
 from spm_jax.features import Node, Pair, pair_features
@@ -40,6 +41,7 @@ class Plan:
     producers_first: bool = static()  # re-sort what stands after the prefix
     retriever: Retriever = static()
     reranker: Reranker = static()
+    mesh: Mesh | None = static(None)  # where the library is cut over devices
 
 
 @pytree
@@ -149,7 +151,9 @@ def build_menu(
     plan: Plan, params: Params, library: DeviceLibrary, memory: Memory, request: RequestArrays
 ) -> Menu:
     """Frontier, retriever, cover, reranker, order: one pure function of arrays. Jit it, ``vmap`` it over requests."""
-    candidates = frontier.select(library, memory, params.frontier, request, plan.candidates, plan.text)
+    candidates = frontier.select(
+        library, memory, params.frontier, request, plan.candidates, plan.text, mesh=plan.mesh
+    )
     retrieved = plan.retriever.apply(params.retriever, candidates)
     picks = pick(plan, candidates, retrieved)
     menu = menu_inputs(library, memory, candidates, retrieved.member, picks, request.visible)
@@ -163,7 +167,9 @@ def order_tools(
 ) -> jax.Array:
     """int32 [K]: the given tools [K] (-1 = none) in the order that the reranker and the order decoder give them."""
     weights = params.frontier
-    candidates = frontier.select(library, memory, weights, request, plan.candidates, plan.text, injected=tool)
+    candidates = frontier.select(
+        library, memory, weights, request, plan.candidates, plan.text, injected=tool, mesh=plan.mesh
+    )
     retrieved = plan.retriever.apply(params.retriever, candidates)
     at = jnp.argmax(candidates.tool[None, :] == tool[:, None], axis=1)
     menu = menu_inputs(library, memory, candidates, retrieved.member, jnp.where(tool >= 0, at, -1), request.visible)
@@ -171,8 +177,9 @@ def order_tools(
     return jnp.where(shown >= 0, menu.tool[shown], -1)
 
 
+build_menus = jax.vmap(build_menu, in_axes=(None, None, None, None, 0))
 build_menu_jit = jax.jit(build_menu)
-build_menus_jit = jax.jit(jax.vmap(build_menu, in_axes=(None, None, None, None, 0)))
+build_menus_jit = jax.jit(build_menus)
 order_tools_jit = jax.jit(order_tools)
 
 

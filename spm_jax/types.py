@@ -8,7 +8,7 @@ a training path used, Q ordered pairs of them, F families, T calls of a chain. I
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 import numpy as np
@@ -23,9 +23,9 @@ def pytree(cls: Cls) -> Cls:
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
-def static() -> dataclasses.Field:
+def static(default: Any = dataclasses.MISSING) -> Any:
     """A field that is hashed into the trace instead of being traced."""
-    return dataclasses.field(metadata={"static": True})
+    return dataclasses.field(default=default, metadata={"static": True})
 
 
 @pytree

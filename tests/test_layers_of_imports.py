@@ -22,7 +22,8 @@ MAX_LINES = 400
 LAYERS = {
     "spm_jax/data/*": ("numpy", "spm_jax.data"),
     "spm_jax/types.py": ("jax", "numpy", "spm_jax.data.schema"),
-    "spm_jax/features.py": ("jax", "numpy", "spm_jax.types"),
+    "spm_jax/ragged.py": ("jax",),
+    "spm_jax/features.py": ("jax", "numpy", "spm_jax.types", "spm_jax.ragged"),
     "spm_jax/losses.py": ("jax", "numpy", "spm_jax.types", "spm_jax.decode"),
     "spm_jax/decode.py": ("jax", "numpy", "spm_jax.types"),
     "spm_jax/metrics.py": ("jax", "numpy", "spm_jax.types", "spm_jax.data"),

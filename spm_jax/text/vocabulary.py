@@ -66,10 +66,10 @@ def request_words(vocabulary: Vocabulary, text: str, width: int) -> tuple[np.nda
 
     Of a text with more distinct known words, the ``width`` rarest are kept (highest idf; ties by id).
     """
-    counts = vocabulary.count([content_words(text)])
-    kept = np.sort(np.lexsort((counts.indices, -vocabulary.idf[counts.indices]))[:width])
+    found = Counter(vocabulary.index[word] for word in content_words(text) if word in vocabulary.index)
+    kept = sorted(sorted(found, key=lambda word: (-vocabulary.idf[word], word))[:width])
     ids = np.full(width, -1, np.int32)
     number = np.zeros(width, np.float32)
-    ids[: len(kept)] = counts.indices[kept]
-    number[: len(kept)] = counts.data[kept]
+    ids[: len(kept)] = kept
+    number[: len(kept)] = [found[word] for word in kept]
     return ids, number
