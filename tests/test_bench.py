@@ -275,12 +275,38 @@ def test_the_json_has_every_key_of_what_was_run(small_run: tuple[dict, Path]) ->
     assert len(asked) == library.ASKED and not any(request.trajectory.calls for request in asked)
 
 
-def test_a_second_run_keeps_the_bundle_and_a_damaged_one_is_made_again(small_run: tuple[dict, Path]) -> None:
+def test_a_bundle_is_kept_by_its_record(small_run: tuple[dict, Path], tmp_path: Path) -> None:
     _, work = small_run
-    record = library.made(work / "128")
+    record = library.made(work / str(SIZE))
     assert record and record["tools"] == SIZE and record["source"] == "embedded world"
-    (work / "128" / library.RECORD).write_text("{}")
-    assert library.made(work / "128") is None
+    for text in ("{}", "[1]", "not JSON", json.dumps({**record, "spm_jax": "0.0.0"})):
+        (tmp_path / library.RECORD).write_text(text)
+        assert library.made(tmp_path) is None
+
+
+@pytest.mark.parametrize("kept", [{"tools": SIZE}, None])
+def test_a_kept_bundle_that_no_longer_loads_is_made_again(
+    kept: dict | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was just made and does not load is an error."""
+    asked = []
+
+    def ask(module: str, arguments: list[str], workdir: Path) -> dict:
+        asked.append("start" if "--start-only" in arguments else module.rpartition(".")[2])
+        if asked.count("start") == 1 and asked[-1] == "start":
+            raise DataError("not a menu bundle of this version")
+        return {"cold_start": {}}
+
+    monkeypatch.setattr(run, "ask", ask)
+    monkeypatch.setattr(run, "made", lambda folder: kept)
+    options = run.Options((SIZE,), tmp_path, 3, 0.0, "", "", "spm bench")
+    if kept is None:
+        with pytest.raises(DataError, match="not a menu bundle"):
+            run.measure_size(SIZE, SIZE, options)
+        assert asked == ["library", "start"]
+    else:
+        run.measure_size(SIZE, SIZE, options)
+        assert asked == ["start", "library", "start", "serve"]
 
 
 def test_tables_and_plot_show_the_result(small_run: tuple[dict, Path], tmp_path: Path) -> None:

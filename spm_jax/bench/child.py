@@ -53,7 +53,7 @@ def ask(module: str, arguments: Sequence[str], workdir: Path) -> dict[str, Any]:
     return content
 
 
-def import_times(repeats: int = 3) -> dict[str, float]:
+def import_times(repeats: int = 2) -> dict[str, float]:
     """Seconds of imports, each in fresh processes, the fastest of a few: spm_jax, its menu builder, jax with flax.
 
     ``ratio`` is spm_jax over jax with flax.

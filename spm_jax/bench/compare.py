@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ def time_peers(indexed: IndexedLibrary, texts: Sequence[str], runs: int, budget:
     lsa = encoder(indexed)
     found = {}
     for name, version in peers.installed().items():
+        print(f"    {name} ...", file=sys.stderr, flush=True)
         try:
             times = _time_peer(peers.PEERS[name], indexed, lsa, texts, runs, budget)
         except Exception as error:  # other people's code: one that fails must not take the others' times along

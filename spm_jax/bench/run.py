@@ -49,18 +49,20 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _bundle(tools: int, options: Options, *, anew: bool = False) -> tuple[Path, Result]:
-    """The folder of a size and the record of how its bundle was made, now or earlier."""
+def _folder(tools: int, options: Options) -> tuple[Path, str]:
+    """The folder of a size, and ToolBench's path where its tools are those."""
     toolbench = options.toolbench if tools == TOOLBENCH_TOOLS else ""
-    folder = options.workdir / (f"{label(tools)}-toolbench" if toolbench else f"{tools}")
-    record = None if anew else made(folder)
-    if record is None:
-        _say(f"  making the bundle of {tools:,} tools ...")
-        shutil.rmtree(folder, ignore_errors=True)
-        arguments = ["--folder", str(folder), "--tools", str(tools)]
-        arguments += ["--toolbench", toolbench, "--traject", options.traject] if toolbench else []
-        record = ask("spm_jax.bench.library", arguments, options.workdir)
-    return folder, record
+    return options.workdir / (f"{tools}-toolbench" if toolbench else f"{tools}"), toolbench
+
+
+def _make(tools: int, options: Options) -> Result:
+    """Make the bundle of a size; the record of how that went."""
+    _say(f"  making the bundle of {tools:,} tools ...")
+    folder, toolbench = _folder(tools, options)
+    shutil.rmtree(folder, ignore_errors=True)
+    arguments = ["--folder", str(folder), "--tools", str(tools)]
+    arguments += ["--toolbench", toolbench, "--traject", options.traject] if toolbench else []
+    return ask("spm_jax.bench.library", arguments, options.workdir)
 
 
 def _serve(folder: Path, options: Options, *words: str) -> Result:
@@ -69,13 +71,17 @@ def _serve(folder: Path, options: Options, *words: str) -> Result:
 
 def measure_size(tools: int, reference: int, options: Options) -> Result:
     """One size: how its bundle was made, cold starts without and with compiled programs kept, and all the times."""
-    folder, record = _bundle(tools, options)
+    folder, _ = _folder(tools, options)
+    kept = made(folder)
+    record = kept or _make(tools, options)
     _say(f"  {tools:,} tools: cold start ...")
     try:
         first = _serve(folder, options, "--start-only")
     except DataError as error:
-        _say(f"  {error}")
-        folder, record = _bundle(tools, options, anew=True)  # kept from another version
+        if not kept:
+            raise
+        _say(f"  {error}")  # kept from an earlier version of the code
+        record = _make(tools, options)
         first = _serve(folder, options, "--start-only")
     _say(f"  {tools:,} tools: measuring ...")
     words = ["--runs", str(options.runs), "--compare"]
