@@ -81,7 +81,7 @@ def measure(folder: Path, began: float, runs: int, compare: bool, peers_budget: 
     """Everything of one size. ``peers_budget`` are seconds of queries for each peer, 0 for none of them."""
     builder, requests, cold_start = _cold_start(folder, began)
     from spm_jax.bench import floor, machine
-    from spm_jax.bench.stages import on_device, time_networks, time_stages
+    from spm_jax.bench.stages import time_networks, time_stages
 
     result: dict[str, Any] = {"tools": len(builder.trained.indexed.library), "cold_start": cold_start}
     result["menu"] = _time_menus(builder, requests, runs)
@@ -93,10 +93,10 @@ def measure(folder: Path, began: float, runs: int, compare: bool, peers_budget: 
     result["rates"] = {"copy_gb_s": copy, "matmul_gflop_s": matmul}
     result["networks"] = {**networks, "matmul_share_batch64": networks["gflop_s"] / matmul["best"]}
     arrays = [builder.trained.indexed.request(request) for request in requests]
-    plan, library, memory, params = on_device(builder)
-    size, width = library.embedding.shape
+    trained = builder.trained
+    size, width = trained.indexed.arrays.embedding.shape
     flops = {"dense": 2 * size * width, **networks["flops_per_menu"]}
-    read = floor.menu_bytes(plan, params, library, memory, arrays)
+    read = floor.menu_bytes(trained.plan, trained.params, trained.indexed.arrays, trained.memory, arrays)
     median = result["menu"]["batch1"]["ms"]
     result["floor"] = floor.floor(median, read, flops, copy["best"], matmul["best"])
     result["devices"] = machine.devices()

@@ -12,18 +12,11 @@ import jax.numpy as jnp
 from spm_jax import frontier
 from spm_jax.bench import floor
 from spm_jax.bench.timing import repeat, summary
-from spm_jax.builder import MenuBuilder
+from spm_jax.builder import TOGETHER, MenuBuilder
 from spm_jax.data.schema import Request
-from spm_jax.menu import Params, Plan, arrange, menu_inputs, pick
-from spm_jax.types import DeviceLibrary, Memory
+from spm_jax.menu import Plan, arrange, menu_inputs, pick
 
-TOGETHER = 8  # requests that build_many runs at once
 INPUTS = 8  # requests whose inputs of a stage are kept: the runs of a stage take them in turn
-
-
-def on_device(builder: MenuBuilder) -> tuple[Plan, DeviceLibrary, Memory, Params]:
-    """What the program of ``builder`` runs on: the plan of a menu of the published size, and the device arrays."""
-    return builder.trained.plan, builder._library, builder._memory, builder._params
 
 
 def _stages(plan: Plan) -> dict[str, Callable[..., Any]]:
@@ -46,8 +39,9 @@ def stage_inputs(
     builder: MenuBuilder, requests: Sequence[Request]
 ) -> tuple[dict[str, Callable[..., Any]], dict[str, list[tuple]]]:
     """The jitted stages, and for each the arguments of every request, made by the stages before it."""
-    plan, library, memory, params = on_device(builder)
-    stages = _stages(plan)
+    trained = builder.trained
+    params, library, memory = trained.params, trained.indexed.arrays, trained.memory
+    stages = _stages(trained.plan)
     arguments: dict[str, list[tuple]] = {name: [] for name in stages}
 
     def run(name: str, *given: Any) -> Any:
@@ -55,7 +49,7 @@ def stage_inputs(
         return stages[name](*given)
 
     for request in requests:
-        arrays = jax.device_put(builder.trained.indexed.request(request))
+        arrays = jax.device_put(trained.indexed.request(request))
         candidates = run("frontier", params, library, memory, arrays)
         retrieved = run("retriever", params, candidates)
         picks = run("cover", candidates, retrieved)
@@ -102,7 +96,7 @@ def time_networks(builder: MenuBuilder, requests: Sequence[Request], runs: int) 
     _, arguments = stage_inputs(builder, requests)
     candidates = [given[1] for given in arguments["retriever"]]
     menus = [given[1] for given in arguments["reranker"]]
-    plan, _, _, params = on_device(builder)
+    plan, params = builder.trained.plan, builder.trained.params
     program = _networks(plan)
     together = [
         (_stacked(candidates[first : first + TOGETHER]), _stacked(menus[first : first + TOGETHER]))
