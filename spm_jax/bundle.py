@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from spm_jax.data.jsonl import fingerprint, read_requests, write_library, write_requests
-from spm_jax.data.schema import Request
+from spm_jax.data.schema import DataError, Request
 from spm_jax.data.stored import StoredLibrary
 from spm_jax.device_library import IndexedLibrary
 from spm_jax.frontier import FrontierWeights
@@ -25,6 +25,7 @@ from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bu
 from spm_jax.types import DeviceLibrary, Memory, Postings
 
 LIBRARY, REQUESTS = "library.jsonl", "requests.jsonl"
+COMPUTE = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,15 @@ def make_plan(
     heads: int,
     layers: int,
     text_scale: Sequence[float],
+    compute: str = "float32",
 ) -> Plan:
-    """A plan from plain numbers, the sizes of both networks included; ``text_scale`` is of retriever and reranker."""
-    sizes = {"width": width, "heads": heads, "layers": layers}
+    """A plan from plain numbers, the sizes of both networks included; ``text_scale`` is of retriever and reranker.
+
+    ``compute`` is the dtype of their matrix products. Raises DataError where it is not one of ``COMPUTE``.
+    """
+    if compute not in COMPUTE:
+        raise DataError(f"compute = {compute!r}: expected one of {', '.join(COMPUTE)}")
+    sizes = {"width": width, "heads": heads, "layers": layers, "compute": compute}
     retriever, reranker = (model(**sizes, text_scale=scale) for model, scale in zip((Retriever, Reranker), text_scale))
     return Plan(coverage, redundancy, hedge, candidates, menu, prefix, text, producers_first, retriever, reranker)
 
@@ -75,6 +82,7 @@ def _numbers(plan: Plan) -> dict[str, Any]:
         "heads": model.heads,
         "layers": model.layers,
         "text_scale": [plan.retriever.text_scale, plan.reranker.text_scale],
+        "compute": model.compute,
     }
 
 

@@ -20,6 +20,7 @@ from spm_jax.text.lexical import gather_scores
 from spm_jax.types import DeviceLibrary, Frontier, Memory, RequestArrays, pytree
 
 ANCHORS = 64
+PRECISION = "float32"  # of matrix products of float32 on every platform: no TF32, no bfloat16 passes
 
 
 class Anchor(IntEnum):
@@ -106,6 +107,7 @@ def _places(library: DeviceLibrary, memory: Memory) -> tuple[jax.Array, jax.Arra
     )
 
 
+@jax.default_matmul_precision(PRECISION)
 def library_scores(
     library: DeviceLibrary,
     memory: Memory,
@@ -222,6 +224,7 @@ def candidates(
     return scores, odds, best_tools(odds, size, mesh)[1]
 
 
+@jax.default_matmul_precision(PRECISION)
 def select(
     library: DeviceLibrary,
     memory: Memory,

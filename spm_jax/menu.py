@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 from spm_jax import decode, frontier
 from spm_jax.features import Node, Pair, pair_features
-from spm_jax.frontier import FrontierWeights
+from spm_jax.frontier import PRECISION, FrontierWeights
 from spm_jax.models.reranker import Reranked, Reranker
 from spm_jax.models.retriever import Retrieved, Retriever
 from spm_jax.types import DeviceLibrary, Frontier, Memory, MenuInputs, RequestArrays, pytree, static
@@ -147,10 +147,15 @@ def _shown(menu: MenuInputs, member: jax.Array, shown: jax.Array, candidates: ja
     )
 
 
+@jax.default_matmul_precision(PRECISION)
 def build_menu(
     plan: Plan, params: Params, library: DeviceLibrary, memory: Memory, request: RequestArrays
 ) -> Menu:
-    """Frontier, retriever, cover, reranker, order: one pure function of arrays. Jit it, ``vmap`` it over requests."""
+    """Frontier, retriever, cover, reranker, order: one pure function of arrays. Jit it, ``vmap`` it over requests.
+
+    What is float32 is multiplied as float32 on every platform (``PRECISION``): the order of tools hangs on differences
+    that the accelerators' faster products round away.
+    """
     candidates = frontier.select(
         library, memory, params.frontier, request, plan.candidates, plan.text, mesh=plan.mesh
     )
@@ -162,6 +167,7 @@ def build_menu(
     return _shown(menu, ranked.member, shown, jnp.where(candidates.valid, candidates.tool, -1))
 
 
+@jax.default_matmul_precision(PRECISION)
 def order_tools(
     plan: Plan, params: Params, library: DeviceLibrary, memory: Memory, request: RequestArrays, tool: jax.Array
 ) -> jax.Array:

@@ -49,6 +49,7 @@ def get_config() -> ConfigDict:
     c.model.width = 128
     c.model.heads = 4
     c.model.layers = 2
+    c.model.compute = "float32"  # of the encoders' matrix products, or "bfloat16"; all else is always float32
 
     c.retriever = ConfigDict()
     c.retriever.lr = 8e-4

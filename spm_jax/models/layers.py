@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -18,6 +19,7 @@ class Block(nn.Module):
 
     width: int
     heads: int
+    compute: str = "float32"  # dtype of the matrix products; sums of softmax, norms and residuals stay float32
 
     @nn.compact
     def __call__(self, x: jax.Array, biases: Sequence[jax.Array], valid: jax.Array) -> jax.Array:
@@ -26,19 +28,21 @@ class Block(nn.Module):
         Heads are a Python loop: four matrix products of two axes take a CPU half the time of one of three axes.
         """
         depth = self.width // self.heads
+        dense = partial(nn.Dense, dtype=self.compute)
+        general = partial(nn.DenseGeneral, dtype=self.compute)
         y = nn.LayerNorm(name="attention_norm")(x)
-        query, key, value = (nn.DenseGeneral((self.heads, depth), name=name)(y) for name in ("query", "key", "value"))
+        query, key, value = (general((self.heads, depth), name=name)(y) for name in ("query", "key", "value"))
 
         def attend(head: int) -> jax.Array:
-            logits = query[:, head] @ key[:, head].T / math.sqrt(depth) + biases[head]
+            logits = (query[:, head] @ key[:, head].T).astype(jnp.float32) / math.sqrt(depth) + biases[head]
             weights = jax.nn.softmax(jnp.where(valid[None, :], logits, EXCLUDED), axis=-1)
-            return weights @ value[:, head]
+            return weights.astype(self.compute) @ value[:, head]
 
         mixed = jnp.stack([attend(head) for head in range(self.heads)], axis=1)
-        x = x + nn.DenseGeneral(self.width, axis=(-2, -1), name="out")(mixed)
+        x = x + general(self.width, axis=(-2, -1), name="out")(mixed).astype(jnp.float32)
         y = nn.LayerNorm(name="feed_forward_norm")(x)
-        y = nn.gelu(nn.Dense(FEED_FORWARD * self.width, name="up")(y))
-        return x + nn.Dense(self.width, name="down")(y)
+        y = nn.gelu(dense(FEED_FORWARD * self.width, name="up")(y))
+        return x + dense(self.width, name="down")(y).astype(jnp.float32)
 
 
 class Encoder(nn.Module):
@@ -47,6 +51,7 @@ class Encoder(nn.Module):
     width: int = 128
     heads: int = 4
     layers: int = 2
+    compute: str = "float32"
 
     @nn.compact
     def __call__(self, inputs: jax.Array, biases: Sequence[Sequence[jax.Array]], valid: jax.Array) -> jax.Array:
@@ -54,10 +59,10 @@ class Encoder(nn.Module):
 
         The summary token comes first; between it and the tools the bias is to be 0.
         """
-        x = nn.Dense(self.width, name="input")(inputs)
+        x = nn.Dense(self.width, dtype=self.compute, name="input")(inputs).astype(jnp.float32)
         summary = self.param("summary", nn.initializers.normal(0.02), (1, self.width))
         x = jnp.concatenate([summary, x])
         valid = jnp.concatenate([jnp.ones(1, bool), valid])
         for layer in range(self.layers):
-            x = Block(self.width, self.heads, name=f"block_{layer}")(x, biases[layer], valid)
+            x = Block(self.width, self.heads, self.compute, name=f"block_{layer}")(x, biases[layer], valid)
         return nn.LayerNorm(name="norm")(x)[1:]

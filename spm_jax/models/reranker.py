@@ -30,6 +30,7 @@ class Reranker(nn.Module):
     layers: int = 2
     slots: int = 8
     text_scale: float = 1.0  # of the text embeddings; 0 hides them, where few requests would be learned by heart
+    compute: str = "float32"  # of the encoder: "float32" or "bfloat16"; the heads are float32
 
     @nn.compact
     def __call__(self, menu: MenuInputs) -> Reranked:
@@ -40,7 +41,7 @@ class Reranker(nn.Module):
         biases = nn.Dense(self.layers * self.heads, name="pair_bias")(menu.pair)  # [K, K, layers * heads]
         biases = jnp.pad(jnp.moveaxis(biases, -1, 0), ((0, 0), (1, 0), (1, 0)))
         biases = biases.reshape(self.layers, self.heads, *biases.shape[1:])
-        h = Encoder(self.width, self.heads, self.layers, name="encoder")(inputs, biases, menu.valid)
+        h = Encoder(self.width, self.heads, self.layers, self.compute, name="encoder")(inputs, biases, menu.valid)
         left = nn.Dense(self.width, use_bias=False, name="before")(h)
         right = nn.Dense(self.width, use_bias=False, name="after")(h)
         flow = left @ right.T / jnp.sqrt(self.width)

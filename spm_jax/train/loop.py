@@ -79,6 +79,7 @@ def _plan(c: ConfigDict) -> Any:
         heads=c.model.heads,
         layers=c.model.layers,
         text_scale=(c.retriever.text_scale, c.reranker.text_scale),
+        compute=c.model.compute,
     )
 
 
