@@ -58,6 +58,7 @@ def stage_inputs(
     return stages, arguments
 
 
+@jax.default_matmul_precision(frontier.PRECISION)  # as in build_menu
 def time_stages(builder: MenuBuilder, requests: Sequence[Request], runs: int) -> dict[str, Any]:
     """Times of every stage for one request, host work included; their sum of medians, in milliseconds."""
     requests = requests[:INPUTS]
@@ -88,6 +89,7 @@ def _stacked(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
+@jax.default_matmul_precision(frontier.PRECISION)
 def time_networks(builder: MenuBuilder, requests: Sequence[Request], runs: int) -> dict[str, Any]:
     """Both networks on ``requests`` in the batches of ``build_many``: time a menu, counted flops, gigaflops a second.
 
