@@ -22,6 +22,7 @@ from spm_jax.data.schema import DataError
 from spm_jax.train import checkpoint
 from spm_jax.train.fit import NonFiniteError
 from spm_jax.train.mesh import data_mesh, replicate, shard_batch
+from spm_jax.train.step import make_step
 from spm_jax.train.writer import WALL, Meter, MetricsWriter, Progress, read_metrics
 
 
@@ -290,6 +291,14 @@ def test_no_batch_is_made_after_the_loop_has_ended(tmp_path: Path) -> None:
 def test_a_state_that_is_donated_trains_the_same(undisturbed: tuple, tmp_path: Path) -> None:
     donating = jax.jit(toy.step_fn.__wrapped__, donate_argnums=0)
     assert bits(toy.train(tmp_path, step_fn=donating)) == undisturbed[0]
+
+
+def test_the_step_of_a_network_takes_over_the_buffers_of_the_state() -> None:
+    step = make_step(lambda *inputs: {"error": toy.loss_sums(*inputs)}, {"error": 1.0}, toy.OPTIMIZER)
+    state = toy.initial()
+    after, sums = step(state, toy.batches(0))
+    assert state.params["outer"].is_deleted() and not after.params["outer"].is_deleted()
+    assert float(sums["grad_norm"][0]) > 0 and int(after.step) == 1
 
 
 def test_it_runs_outside_the_main_thread(undisturbed: tuple, tmp_path: Path) -> None:
