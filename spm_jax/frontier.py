@@ -182,7 +182,7 @@ def best_tools(values: jax.Array, size: int, mesh: Mesh | None) -> tuple[jax.Arr
         return best, tool + jax.lax.axis_index(LIBRARY) * len(part)
 
     cut = PartitionSpec(LIBRARY)
-    picked, tool = jax.shard_map(within, mesh=mesh, in_specs=cut, out_specs=cut, axis_names={LIBRARY})(values)
+    picked, tool = jax.shard_map(within, mesh=mesh, in_specs=cut, out_specs=cut)(values)
     best, place = jax.lax.top_k(picked, size)  # parts follow one another, so ties still go to the lower id
     return best, tool[place]
 

@@ -13,6 +13,7 @@ from spm_jax.features import Node, Pair, pair_features
 from spm_jax.frontier import PRECISION, FrontierWeights
 from spm_jax.models.reranker import Reranked, Reranker
 from spm_jax.models.retriever import Retrieved, Retriever
+from spm_jax.placement import DATA
 from spm_jax.types import DeviceLibrary, Frontier, Memory, MenuInputs, RequestArrays, pytree, static
 
 TIE = 1e-5  # log-odds that a place in the frontier is worth: above rounding errors, below anything that is learned
@@ -183,7 +184,7 @@ def order_tools(
     return jnp.where(shown >= 0, menu.tool[shown], -1)
 
 
-build_menus = jax.vmap(build_menu, in_axes=(None, None, None, None, 0))
+build_menus = jax.vmap(build_menu, in_axes=(None, None, None, None, 0), spmd_axis_name=DATA)
 build_menu_jit = jax.jit(build_menu)
 build_menus_jit = jax.jit(build_menus)
 order_tools_jit = jax.jit(order_tools)
