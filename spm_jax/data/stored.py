@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -46,22 +47,27 @@ class StoredLibrary(Library):
             object.__setattr__(self, name, value)
         if len(start) < 2:
             raise DataError(f"{path}: library: holds no tool; at least one is needed")
+        if os.fstat(file.fileno()).st_size != start[-1]:
+            raise DataError(f"{path}, line {len(start)}: the file is cut off, no end of the line; write it again")
         object.__setattr__(self, "_tool", lru_cache(maxsize=KEPT)(self._read))
 
     def _read(self, position: int) -> Tool:
         start, end = self._start[position], self._start[position + 1]
         try:
-            return parse_tool(json.loads(os.pread(self._file.fileno(), end - start, start)))
+            return parse_tool(json.loads(os.pread(self._file.fileno(), end - start, start).decode()))
         except (ValueError, RecursionError) as error:
             raise DataError(f"{self._path}, line {position + 1}: {error}") from None
 
     def __len__(self) -> int:
         return len(self._start) - 1
 
-    def __getitem__(self, position: int) -> Tool:
+    def __getitem__(self, position: int | slice) -> Tool | tuple[Tool, ...]:  # type: ignore[override]
+        if isinstance(position, slice):
+            return tuple(map(self._tool, range(*position.indices(len(self)))))
+        position = operator.index(position)
         if not -len(self) <= position < len(self):
             raise IndexError(f"tool {position} of a library of {len(self)}")
-        return self._tool(int(position) % len(self))
+        return self._tool(position % len(self))
 
     def __iter__(self) -> Iterator[Tool]:
         return map(self._read, range(len(self)))  # does not push out what is kept
