@@ -13,12 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from untrained import untrained
 
 from spm_jax import cli
-from spm_jax.bench import child, compare, floor, library, machine, peers, report, run, timing
+from spm_jax.bench import child, compare, floor, library, machine, peers, report, run, timing, training
 from spm_jax.bundle import make_plan
 from spm_jax.data.jsonl import read_requests
 from spm_jax.data.schema import DataError, Library, Tool
+from spm_jax.data.synthetic import make_world
 from spm_jax.features import Node, Pair
 from spm_jax.menu import Params, initial
 from spm_jax.types import Frontier, MenuInputs
@@ -248,7 +250,8 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
         patch.setenv("PYTHONPATH", str(Path(run.__file__).parents[2]))
         patch.chdir(folder)
         patch.setattr(run, "import_times", partial(child.import_times, 1))
-        words = ["--sizes", str(SIZE), "--runs", "3", "--no-peers", "--workdir", "work", "--out", "out.json"]
+        words = ["--sizes", str(SIZE), "--runs", "3", "--no-peers", "--no-training", "--workdir", "work"]
+        words += ["--out", "out.json"]
         assert cli.main(["bench", *words, "--json"]) == 0
     return json.loads((folder / "out.json").read_text("utf-8")), folder / "work"
 
@@ -299,7 +302,7 @@ def test_a_kept_bundle_that_no_longer_loads_is_made_again(
 
     monkeypatch.setattr(run, "ask", ask)
     monkeypatch.setattr(run, "made", lambda folder: kept)
-    options = run.Options((SIZE,), tmp_path, 3, 0.0, "", "", "spm bench")
+    options = run.Options((SIZE,), tmp_path, 3, True, 0.0, "", "", "spm bench")
     if kept is None:
         with pytest.raises(DataError, match="not a menu bundle"):
             run.measure_size(SIZE, SIZE, options)
@@ -307,6 +310,18 @@ def test_a_kept_bundle_that_no_longer_loads_is_made_again(
     else:
         run.measure_size(SIZE, SIZE, options)
         assert asked == ["start", "library", "start", "serve"]
+
+
+def test_training_speed_is_of_whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "BATCH", 8)
+    world = make_world(3, SIZE, 20)
+    trained = untrained(world.library, world.requests)
+    speed = training.time_training(trained, matmul_gflop_s=100.0)
+    assert speed["steps"] == 2 * 3 and speed["batch"] == 8 and speed["examples_per_second"] > 0
+    assert 0 <= speed["waiting"] <= 1 and speed["matmul_share"] == pytest.approx(speed["gflop_s"] / 100)
+    candidates = 1 + 128  # with the summary token; forward alone is a third of a step's products
+    forward = 2 * candidates * 16 * 16 * 12 + 4 * candidates**2 * 16
+    assert 2.5 * forward < speed["gflop_per_example"] * 1e9 < 5 * forward
 
 
 def test_tables_and_plot_show_the_result(small_run: tuple[dict, Path], tmp_path: Path) -> None:
@@ -332,7 +347,7 @@ def test_tables_and_plot_show_the_result(small_run: tuple[dict, Path], tmp_path:
 def test_million_ratio_is_there_only_with_both_sizes(small_run: tuple[dict, Path]) -> None:
     result, work = small_run
     size = result["sizes"]["n128"]
-    options = run.Options((run.REFERENCE, run.MILLION), work, 3, 0.0, "", "", "spm bench")
+    options = run.Options((run.REFERENCE, run.MILLION), work, 3, False, 0.0, "", "", "spm bench")
     slower = {**size, "menu": {**size["menu"], "batch1": {**size["menu"]["batch1"], "ms": 12.0}}}
     faster = {**size, "menu": {**size["menu"], "batch1": {**size["menu"]["batch1"], "ms": 4.0}}}
     sizes = {run.REFERENCE: faster, run.MILLION: slower}

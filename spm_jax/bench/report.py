@@ -37,6 +37,7 @@ def text(result: dict[str, Any]) -> str:
         *_grid(["stage", "median ms", "p95 ms"], _stage_rows(result)),
         "",
         *_floor_lines(result["floor"], result["networks"]),
+        *([_training_line(result["training"])] if "training" in result else []),
         "",
         *_ratio_lines(result),
     ]
@@ -98,6 +99,14 @@ def _floor_lines(floor: dict[str, Any], networks: dict[str, Any]) -> list[str]:
         f"Both networks, batch {networks['batch']}: {networks['ms']:.2f} ms a menu, {networks['gflop_s']:.0f} GFLOP/s, "
         f"{100 * networks['matmul_share_batch64']:.0f} % of the machine's matmul rate.",
     ]
+
+
+def _training_line(training: dict[str, Any]) -> str:
+    return (
+        f"Training the retriever, batch {training['batch']}: {training['examples_per_second']:.0f} examples/s, "
+        f"{training['gflop_s']:.0f} GFLOP/s, {100 * training['matmul_share']:.0f} % of the matmul rate; the device "
+        f"waited for batches {100 * training['waiting']:.1f} % of the time."
+    )
 
 
 def _ratio_lines(result: dict[str, Any]) -> list[str]:

@@ -32,6 +32,7 @@ class Options:
     sizes: tuple[int, ...]
     workdir: Path
     runs: int
+    training: bool  # also how fast the retriever trains, at the reference size
     peers_budget: float  # seconds of queries for each peer; 0: no peers
     toolbench: str
     traject: str
@@ -85,7 +86,8 @@ def measure_size(tools: int, reference: int, options: Options) -> Result:
         first = _serve(folder, options, "--start-only")
     _say(f"  {tools:,} tools: measuring ...")
     words = ["--runs", str(options.runs), "--compare"]
-    words += ["--peers-budget", str(options.peers_budget)] if tools == reference else []
+    if tools == reference:
+        words += ["--peers-budget", str(options.peers_budget), *(["--training"] if options.training else [])]
     measured = _serve(folder, options, *words)
     measured["first_start"] = first["cold_start"]
     return {"library": record, **measured}
@@ -131,6 +133,8 @@ def assemble(sizes: dict[int, Result], reference: int, options: Options, imports
         "floor": at["floor"],
         "sizes": {label(tools): size for tools, size in sizes.items()},
     }
+    if "training" in at:
+        result["training"] = at["training"]
     if peers:
         result["peers"] = peers
         result["peers_vs_menu"] = {name: peer["ms"] / menu["ms"] for name, peer in peers.items() if "ms" in peer}

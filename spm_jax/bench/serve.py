@@ -77,7 +77,9 @@ def _time_menus(builder: MenuBuilder, requests: Sequence[Request], runs: int) ->
     return times
 
 
-def measure(folder: Path, began: float, runs: int, compare: bool, peers_budget: float) -> dict[str, Any]:
+def measure(
+    folder: Path, began: float, runs: int, compare: bool, training: bool, peers_budget: float
+) -> dict[str, Any]:
     """Everything of one size. ``peers_budget`` are seconds of queries for each peer, 0 for none of them."""
     builder, requests, cold_start = _cold_start(folder, began)
     from spm_jax.bench import floor, machine
@@ -100,6 +102,10 @@ def measure(folder: Path, began: float, runs: int, compare: bool, peers_budget: 
     median = result["menu"]["batch1"]["ms"]
     result["floor"] = floor.floor(median, read, flops, copy["best"], matmul["best"])
     result["devices"] = machine.devices()
+    if training:
+        from spm_jax.bench.training import time_training
+
+        result["training"] = time_training(trained, matmul["best"])
     if compare:
         result.update(_beside(builder, requests, runs, peers_budget))
     return result
@@ -136,13 +142,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--start-only", action="store_true", help="the cold start and nothing else")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--training", action="store_true")
     parser.add_argument("--peers-budget", type=float, default=0.0)
     parser.add_argument("--answer", type=Path, required=True)
     args = parser.parse_args(argv)
     if args.start_only:
         return answer(args.answer, lambda: {"cold_start": _cold_start(args.folder, args.began)[2]})
     return answer(
-        args.answer, lambda: measure(args.folder, args.began, args.runs, args.compare, args.peers_budget)
+        args.answer,
+        lambda: measure(args.folder, args.began, args.runs, args.compare, args.training, args.peers_budget),
     )
 
 

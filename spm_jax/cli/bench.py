@@ -23,7 +23,7 @@ examples:
       16,384 tools alone, in under a minute (without the extra [peers])
   spm bench --json --out bench.json --plot bench.png
       every size up to 1,048,576 tools; the first time the bundles are made, which takes a quarter of an hour
-  spm bench --sizes 1024 4096 --runs 50 --no-peers
+  spm bench --sizes 1024 4096 --runs 50 --no-peers --no-training
       these sizes
 
 Bundles are kept in --workdir, so a second run is quicker. The size 44,589 is ToolBench where its folder is given or
@@ -46,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="write a plot of time and memory")
     parser.add_argument("--runs", type=int, help=f"runs at batch 1 (default {FULL_RUNS}, with --quick {QUICK_RUNS})")
     parser.add_argument("--no-peers", action="store_true", help="leave the other tool selectors out")
+    parser.add_argument("--no-training", action="store_true", help="leave the training speed out, as --quick does")
     parser.add_argument("--toolbench", metavar="PATH", help="folder of ToolBench's library")
     parser.add_argument("--traject", metavar="PATH", help="folder of TRAJECT-Bench, the requests over ToolBench")
     parser.set_defaults(run=run)
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
         sizes=(REFERENCE,) if args.quick else tuple(args.sizes or SIZES),
         workdir=args.workdir,
         runs=args.runs or (QUICK_RUNS if args.quick else FULL_RUNS),
+        training=not (args.quick or args.no_training),
         peers_budget=0.0 if args.no_peers else QUICK_BUDGET if args.quick else FULL_BUDGET,
         toolbench=_found(args.toolbench, "toolbench"),
         traject=_found(args.traject, "traject_bench"),

@@ -52,7 +52,7 @@ def fixed_orders(indexed: IndexedLibrary, golds: Sequence[Gold], groups: Sequenc
     by_group: dict[str, dict[Gold, None]] = {}
     for gold, group in zip(golds, groups):
         by_group.setdefault(group, {})[gold] = None
-    needs, gives = indexed.arrays.inputs, indexed.arrays.outputs
+    needs, gives = np.asarray(indexed.arrays.inputs), np.asarray(indexed.arrays.outputs)  # may lie on a device
 
     def flow(gold: Gold) -> np.ndarray:
         feeds = [[np.intersect1d(gives[list(a)], needs[list(b)]) for b in gold] for a in gold]
