@@ -26,6 +26,7 @@ setup(
         "numpy>=2.0,<3",
         "ml-collections>=1.0,<2",
         "bm25s>=0.2.13,<0.4",  # the lexical baseline
+        "flatbuffers>=24.3.25,<27",  # jax.export writes and reads with it, but jax does not require it
         "scipy>=1.14,<2",  # sparse matrices of texts; jax itself requires it
     ],
     extras_require={

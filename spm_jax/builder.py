@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from spm_jax import bundle, compiled
+from spm_jax import bundle, compiled, export
 from spm_jax.bundle import TrainedMenus
 from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
 from spm_jax.data.labels import Role, path_roles
@@ -31,6 +31,7 @@ from spm_jax.placement import DATA, WHOLE, place, place_library, place_memory, p
 from spm_jax.types import DeviceLibrary, Memory, RequestArrays
 
 REQUEST = "request"  # where a visible input comes from
+NOTHING = Request("nothing", "")  # for what depends on the shapes of a request only
 TOGETHER = 8  # requests of one call of the program, a device
 
 
@@ -79,8 +80,13 @@ class MenuBuilder:
 
     name = "State-Path"
 
-    def __init__(self, trained: TrainedMenus, mesh: Mesh | None = None) -> None:
-        """Menus of ``trained``, with library and requests cut over a ``placement.menu_mesh``, or on one device."""
+    def __init__(
+        self, trained: TrainedMenus, mesh: Mesh | None = None, program: export.Program | None = None
+    ) -> None:
+        """Menus of ``trained``, with library and requests cut over a ``placement.menu_mesh``, or on one device.
+
+        ``program`` builds them in the place of the traced one; it is for one device.
+        """
         plan, indexed = trained.plan, trained.indexed
         weights = {name: np.float32(getattr(plan, name)) for name in ("coverage", "redundancy", "hedge")}
         self.trained = replace(
@@ -95,23 +101,52 @@ class MenuBuilder:
         if mesh is not None:  # every device, and so every process, gets every menu
             whole = NamedSharding(mesh, WHOLE)
             self._one, self._many, self._order = (
-                jax.jit(program, out_shardings=whole) for program in (build_menu, build_menus, order_tools)
+                jax.jit(function, out_shardings=whole) for function in (build_menu, build_menus, order_tools)
             )
+        if program is not None:
+            if mesh is not None:
+                raise DataError(f"{program.path}: runs on one device; leave out the program or the mesh")
+            program.check(self._plan(program.k), *self._learned, self._request(NOTHING))
+            self._one = self._many = program
 
     @classmethod
-    def load(cls, folder: str | os.PathLike, mesh: Mesh | None = None) -> MenuBuilder:
+    def load(
+        cls, folder: str | os.PathLike, mesh: Mesh | None = None, program: str | os.PathLike | None = None
+    ) -> MenuBuilder:
         """From a bundle folder; compiled programs are kept on disk from one process to the next (``compiled.keep``).
 
-        Raises CheckpointError, which says what is wrong with the bundle.
+        With the file ``program`` that ``export`` wrote, the model code is not traced again. Its menus are of the k
+        that it was written for; another k raises DataError. ``order``, and what ``export.Program`` says the file does
+        not hold, is traced all the same.
+
+        Raises CheckpointError, which says what is wrong with the bundle, and DataError, which says what is wrong with
+        the program, or how it differs from the bundle.
         """
         compiled.keep()
-        return cls(bundle.load(folder, mesh), mesh)
+        if program is None:
+            return cls(bundle.load(folder, mesh), mesh)
+        ready = export.Program(program)
+        return cls(bundle.load(folder, mesh, trace=False), mesh, ready)
+
+    def export(
+        self,
+        path: str | os.PathLike,
+        k: int = 32,
+        platforms: Sequence[str] = export.PLATFORMS,
+        batches: Sequence[int] = (1, TOGETHER),
+    ) -> None:
+        """Write the program for menus of ``k`` tools to ``path``: for ``build``, ``build_many`` or both (batch 1, 8).
+
+        Raises DataError for k below 1, an unknown platform, and another batch.
+        """
+        if not batches or not {1, TOGETHER}.issuperset(batches):
+            raise DataError(f"batches {list(batches)}: expected 1, {TOGETHER} or both")
+        export.write(path, self._plan(k), *self._learned, self._request(NOTHING), platforms, batches)
 
     def warm_up(self, k: int = 32) -> None:
         """Compile the programs for one request and for many, so that no later menu of ``k`` tools waits for it."""
-        nothing = Request("warm-up", "")
-        self.build(nothing, k)
-        self.build_many([nothing] * 2, k)
+        self.build(NOTHING, k)
+        self.build_many([NOTHING] * 2, k)
 
     def _plan(self, k: int) -> Plan:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from flax.traverse_util import unflatten_dict
 from jax.sharding import Mesh
 
 from spm_jax.data.jsonl import fingerprint, read_requests, write_library, write_requests
@@ -67,7 +68,8 @@ def make_plan(
     return Plan(coverage, redundancy, hedge, candidates, menu, prefix, text, producers_first, retriever, reranker)
 
 
-def _numbers(plan: Plan) -> dict[str, Any]:
+def plan_numbers(plan: Plan) -> dict[str, Any]:
+    """The arguments of ``make_plan`` that give ``plan``, as JSON values."""
     model = plan.retriever
     return {
         "candidates": plan.candidates,
@@ -97,7 +99,7 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
     }
     meta = {
         **trained.meta,
-        "plan": _numbers(trained.plan),
+        "plan": plan_numbers(trained.plan),
         "words": list(trained.indexed.vocabulary.words),
         "keys": list(trained.indexed.keys),
         "families": library.families,
@@ -114,8 +116,10 @@ def _named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     return {f"{prefix}/{name}": leaf for name, leaf in host_leaves(tree).items()}
 
 
-def load(folder: str | os.PathLike, mesh: Mesh | None = None) -> TrainedMenus:
+def load(folder: str | os.PathLike, mesh: Mesh | None = None, trace: bool = True) -> TrainedMenus:
     """Read a bundle, its arrays straight onto the devices; tools stay on disk until they are asked for.
+
+    The networks are traced to check their parameters; ``trace`` False leaves that to ``export.Program.check``.
 
     Raises CheckpointError where it is unfinished, damaged, of another version or incomplete, and DataError where the
     library cannot be cut over ``mesh``.
@@ -129,7 +133,7 @@ def load(folder: str | os.PathLike, mesh: Mesh | None = None) -> TrainedMenus:
         arrays = place_library(_library_arrays(bundle.arrays, meta), mesh)
         vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
         memory = place_memory(Memory(**_under("memory/", bundle.arrays)), mesh)
-        params = _params(plan, _under("params/", bundle.arrays), str(folder))
+        params = _params(plan, _under("params/", bundle.arrays), str(folder), trace)
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
     indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays)
@@ -147,9 +151,12 @@ def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Devi
     return DeviceLibrary(**plain, **postings, families=meta["families"])
 
 
-def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str) -> Params:
-    retriever, reranker = jax.eval_shape(lambda: initial(plan, 0))  # the form alone: no compilation at each load
+def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str, trace: bool) -> Params:
     weights = FrontierWeights(leaves["frontier/anchor"], leaves["frontier/propagated"])
-    networks = {"retriever": retriever, "reranker": reranker}
-    filled = fill(networks, {n: leaf for n, leaf in leaves.items() if not n.startswith("frontier/")}, where)
+    networks = {n: leaf for n, leaf in leaves.items() if not n.startswith("frontier/")}
+    if trace:
+        retriever, reranker = jax.eval_shape(lambda: initial(plan, 0))  # the form alone: no compilation at each load
+        filled = fill({"retriever": retriever, "reranker": reranker}, networks, where)
+    else:
+        filled = unflatten_dict(networks, sep="/")
     return Params(weights, filled["retriever"], filled["reranker"])

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import spm_jax
-from spm_jax.cli import bench, data, evaluate, menu, train
+from spm_jax.cli import bench, data, evaluate, export, menu, train
 from spm_jax.cli.common import FORMATTER
 from spm_jax.data.schema import DataError
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"spm_jax {spm_jax.__version__}")
     subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (train, evaluate, menu, data, bench):
+    for command in (train, evaluate, menu, export, data, bench):
         command.add_parser(subparsers)
     return top
 

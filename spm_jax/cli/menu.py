@@ -33,12 +33,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--state", action="append", default=[], metavar="KEY=VALUE",
                         help="a visible value; may be repeated")  # fmt: skip
     parser.add_argument("--k", type=int, default=32, metavar="K", help="tools of the menu (default 32)")
+    parser.add_argument("--program", metavar="FILE", help="what spm export wrote, run in the place of the model code")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the menu; the exit code. Raises DataError for a bad checkpoint, bad state or k below 1."""
+    """Print the menu; the exit code. Raises DataError for a bad checkpoint or program, bad state or k."""
     from spm_jax.data.schema import Request
 
     state = {key: json_or_text(value) for key, value in pairs(args.state, "--state").items()}
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from spm_jax.data.fields import canonical_key
 
     quiet_logs()
-    builder = MenuBuilder.load(args.checkpoint)
+    builder = MenuBuilder.load(args.checkpoint, program=args.program)
     items = builder.explain(request, args.k)
     visible = sorted(builder.trained.indexed.visible(request))
     known = builder.trained.indexed.known_keys

@@ -151,12 +151,17 @@ def _read_lines(path: str | os.PathLike, parse: Any) -> list:
 
 def write_atomic(path: str | os.PathLike, lines: Iterable[str]) -> None:
     """Write ``lines`` to ``path`` so that a crash leaves the old file or the new one, never half of one."""
+    write_atomic_bytes(path, ((line + "\n").encode("utf-8") for line in lines))
+
+
+def write_atomic_bytes(path: str | os.PathLike, parts: Iterable[bytes]) -> None:
+    """Write ``parts``, one after the other, to ``path``; atomic as ``write_atomic``."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.writelines(line + "\n" for line in lines)
+        with open(handle, "wb") as out:
+            out.writelines(parts)
             out.flush()
             os.fsync(out.fileno())
         os.chmod(temporary, 0o644)
