@@ -11,11 +11,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from spm_jax import bundle, compiled, export
+from spm_jax import bundle, compiled
 from spm_jax.bundle import TrainedMenus
 from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
 from spm_jax.data.labels import Role, path_roles
 from spm_jax.data.schema import DataError, Request, Tool, ToolId
+from spm_jax.export import PLATFORMS, Program, write_program
 from spm_jax.menu import (
     Menu,
     Params,
@@ -80,9 +81,7 @@ class MenuBuilder:
 
     name = "State-Path"
 
-    def __init__(
-        self, trained: TrainedMenus, mesh: Mesh | None = None, program: export.Program | None = None
-    ) -> None:
+    def __init__(self, trained: TrainedMenus, mesh: Mesh | None = None, program: Program | None = None) -> None:
         """Menus of ``trained``, with library and requests cut over a ``placement.menu_mesh``, or on one device.
 
         ``program`` builds them in the place of the traced one; it is for one device.
@@ -125,14 +124,14 @@ class MenuBuilder:
         compiled.keep()
         if program is None:
             return cls(bundle.load(folder, mesh), mesh)
-        ready = export.Program(program)
+        ready = Program(program)
         return cls(bundle.load(folder, mesh, trace=False), mesh, ready)
 
     def export(
         self,
         path: str | os.PathLike,
         k: int = 32,
-        platforms: Sequence[str] = export.PLATFORMS,
+        platforms: Sequence[str] = PLATFORMS,
         batches: Sequence[int] = (1, TOGETHER),
     ) -> None:
         """Write the program for menus of ``k`` tools to ``path``: for ``build``, ``build_many`` or both (batch 1, 8).
@@ -141,7 +140,7 @@ class MenuBuilder:
         """
         if not batches or not {1, TOGETHER}.issuperset(batches):
             raise DataError(f"batches {list(batches)}: expected 1, {TOGETHER} or both")
-        export.write(path, self._plan(k), *self._learned, self._request(NOTHING), platforms, batches)
+        write_program(path, self._plan(k), *self._learned, self._request(NOTHING), platforms, batches)
 
     def warm_up(self, k: int = 32) -> None:
         """Compile the programs for one request and for many, so that no later menu of ``k`` tools waits for it."""

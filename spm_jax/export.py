@@ -3,13 +3,13 @@
 method.md section 8. The form of the file::
 
     spm_jax program FORMAT SHA256      one line; the SHA-256 is that of all that follows
-    {"spm_jax": ..., "jax": ..., ...}  one line of JSON: versions, platforms, the numbers that fix the program, the shape
-                                       and dtype of every argument by name, and the length of each program
+    {"spm_jax": ..., "jax": ..., ...}  one line of JSON: versions, platforms, the numbers that fix the program, the
+                                       shape and dtype of every argument by name, and the length of each program
     ...                                the programs, as ``jax.export`` serialises them, one after the other
 
 Everything that is learned and every array of library, memory and request stays an argument, so one file serves all
 bundles of the same padded sizes and the same networks. No type of ours is in it: arguments and results are arrays by
-name. All operations have stable forms (``top_k`` is kept as a composite), so no check of ``jax.export`` is switched off.
+name. All operations have stable forms (``top_k`` is a composite), so no check of ``jax.export`` is switched off.
 
 JAX reads what was exported by a version up to 6 months older or 3 weeks newer than itself.
 """
@@ -77,7 +77,7 @@ def _export(program: Callable[..., Menu], arguments: Sequence[Any], platforms: S
     return bytes(export.export(jax.jit(flat), platforms=platforms)(form).serialize())
 
 
-def write(
+def write_program(
     path: str | os.PathLike,
     plan: Plan,
     params: Params,
@@ -94,15 +94,16 @@ def write(
     unknown = set(platforms) - set(KNOWN_PLATFORMS)
     if unknown or not platforms:
         raise DataError(f"platforms {list(platforms)}: expected some of {', '.join(KNOWN_PLATFORMS)}")
+    platforms = list(dict.fromkeys(platforms))
     arguments = (replace(plan, mesh=None), params, library, memory, request)
     programs = {
-        batch: _export(build_menu if batch == 1 else build_menus, arguments, tuple(platforms), batch)
+        batch: _export(build_menu if batch == 1 else build_menus, arguments, platforms, batch)
         for batch in sorted(set(batches))
     }
     header = {
         "spm_jax": spm_jax.__version__,
         "jax": jax.__version__,
-        "platforms": list(platforms),
+        "platforms": platforms,
         "k": plan.menu,
         "fixed": _fixed(plan, library),
         "arguments": _forms(arguments),
@@ -134,7 +135,7 @@ def _read(path: str | os.PathLike) -> tuple[dict[str, Any], bytes]:
 
 
 class Program:
-    """A file that ``write`` wrote, in the place of ``build_menu_jit`` and ``build_menus_jit``.
+    """A file that ``write_program`` wrote, in the place of ``build_menu_jit`` and ``build_menus_jit``.
 
     What the file does not hold is traced, as without it: requests of more visible keys than it was made for, and
     several at a time where it was made for one (or the reverse). Menus of another number of tools raise DataError.

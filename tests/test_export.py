@@ -194,7 +194,7 @@ def test_what_this_jax_cannot_read_names_both_versions(made, tmp_path):
     later = dataclasses.replace(one, mlir_module_serialized=b"ML\xefR of another day")
     for unread in (b"no flatbuffer", bytes(later.serialize())):
         path = rewritten(program, tmp_path / "file", unread, jax="9.8.7")
-        with pytest.raises(DataError, match=f"jax 9.8.7, not read by {jax.__version__}.*6 months older and 3 weeks newer"):
+        with pytest.raises(DataError, match=f"jax 9.8.7, not read by {jax.__version__}.*6 months older and 3 weeks new"):
             export.Program(path)
 
 
@@ -261,7 +261,8 @@ def test_help_teaches_and_writing_reports_size_and_time(made, capsys):
     shown = capsys.readouterr().out
     assert "spm export --checkpoint" in shown and "--program" in shown and "6 months newer" in shown
     again = program.with_name("again")
-    assert main(["export", "--checkpoint", str(folder), "--out", str(again), "--platforms", "cpu", "--batch", "1"]) == 0
+    options = ["--platforms", "cpu", "cpu", "--batch", "1"]  # a name given twice counts once
+    assert main(["export", "--checkpoint", str(folder), "--out", str(again), *options]) == 0
     out, err = capsys.readouterr()
     assert out == "" and f"{again.stat().st_size / 1e3:.0f} kB in " in err and "for cpu" in err
     assert header(again)["platforms"] == ["cpu"] and header(again)["k"] == 32

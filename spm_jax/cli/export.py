@@ -23,8 +23,9 @@ example:
 In Python: MenuBuilder.load("runs/tiny/fold0/menu", program="runs/tiny/menu.program").
 
 The file holds no library and no parameters. It serves every bundle whose library has the same padded sizes and whose
-networks are of the same size; where they differ, loading says what does. A JAX up to 6 months newer or 3 weeks older than
-the one that wrote it reads it. It runs as compiled code: load only files that you trust. Size and time go to stderr.
+networks are of the same size; where they differ, loading says what does. A JAX up to 6 months newer or 3 weeks older
+than the one that wrote it reads it. It runs as compiled code: load only files that you trust. Size and time go to
+stderr.
 """
 
 
@@ -35,10 +36,10 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=FORMATTER,
     )  # fmt: skip
     parser.add_argument("--checkpoint", required=True, metavar="DIR", help="bundle folder, as runs/tiny/fold0/menu")
-    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write; replaced if it is there")
+    parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write")
     parser.add_argument("--k", type=int, default=32, metavar="K", help="tools of the menu (default 32)")
-    parser.add_argument("--platforms", nargs="+", default=["cpu", "cuda", "tpu"], choices=["cpu", "cuda", "tpu", "rocm"],
-                        metavar="NAME", help="of cpu, cuda, tpu, rocm (default: cpu cuda tpu)")  # fmt: skip
+    parser.add_argument("--platforms", nargs="+", metavar="NAME", default=["cpu", "cuda", "tpu"],
+                        choices=["cpu", "cuda", "tpu", "rocm"], help="of cpu, cuda, tpu, rocm (default: cpu cuda tpu)")  # fmt: skip
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 8], choices=[1, 8],
                         help="1 for one request at a time, 8 for build_many (default: both)")  # fmt: skip
     parser.set_defaults(run=run)
