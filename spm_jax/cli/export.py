@@ -39,7 +39,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="file to write")
     parser.add_argument("--k", type=int, default=32, metavar="K", help="tools of the menu (default 32)")
     parser.add_argument("--platforms", nargs="+", metavar="NAME", default=["cpu", "cuda", "tpu"],
-                        choices=["cpu", "cuda", "tpu", "rocm"], help="of cpu, cuda, tpu, rocm (default: cpu cuda tpu)")  # fmt: skip
+                        choices=["cpu", "cuda", "tpu", "rocm"],
+                        help="of cpu, cuda, tpu, rocm (default: cpu cuda tpu)")  # fmt: skip
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 8], choices=[1, 8],
                         help="1 for one request at a time, 8 for build_many (default: both)")  # fmt: skip
     parser.set_defaults(run=run)
