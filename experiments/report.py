@@ -1,67 +1,96 @@
-"""Render the result tables of README.md again from experiments/results/*.json.
+"""Render the measured tables of README.md and docs/performance.md again from experiments/results/*.json.
 
     python -m experiments.report [--check]
 
 A table stands between ``<!-- results:NAME -->`` and ``<!-- /results -->``; it comes from experiments/results/NAME.json,
-which ``--out`` of a training run writes. ``--check`` writes nothing and fails where the README says something else.
+which ``--out`` of a training run, or of ``spm bench``, writes. ``--check`` writes nothing and fails where a document
+says something else.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from spm_jax.bench.report import text
 from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.schema import DataError
 from spm_jax.quickstart import aligned
-from spm_jax.tables import markdown, read_table
+from spm_jax.tables import Table, markdown, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
-README, RESULTS = ROOT / "README.md", ROOT / "experiments" / "results"
+DOCUMENTS, RESULTS = (ROOT / "README.md", ROOT / "docs" / "performance.md"), ROOT / "experiments" / "results"
 BLOCK = re.compile(r"(<!-- results:([a-z0-9_]+) -->\n).*?(<!-- /results -->)", re.DOTALL)
+BENCH = "bench"  # of spm bench, not of a training run
+BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject"  # shown beside each other
 COLUMNS = (
     "complete_chain@32", "tool_recall@32", "early_entry@5", "first_action", "ordered_prefix", "executable_prefix@8",
     "producer_violations", "frontier_chain@128",
 )  # fmt: skip
 
 
-def render_results(path: Path) -> str:
-    """The Markdown of a committed result table with the command that made it; a line where there is none yet."""
-    if not path.exists():
-        return f"Not measured yet: `experiments/results/{path.name}` is missing.\n"
-    table = read_table(path)
-    meta = table["meta"]
+def _made(meta: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
     made = f"`{meta['command']}` ({versions}; {meta['machine']['cores']} cores"
-    made += f"; {meta['seconds'] / 60:.0f} minutes)" if "seconds" in meta else ")"
-    return f"Made by {made}:\n\n{aligned(markdown(table, metrics=COLUMNS))}\n"
+    return made + (f"; {meta['seconds'] / 60:.0f} minutes)" if "seconds" in meta else ")")
 
 
-def render_readme(text: str, results: Path = RESULTS) -> str:
-    """``text`` with every block between result markers rendered again."""
-    return BLOCK.sub(lambda m: m[1] + "\n" + render_results(results / f"{m[2]}.json") + "\n" + m[3], text)
+def render_results(path: Path) -> str:
+    """The Markdown of a committed result with the command that made it; a line where there is none yet."""
+    if not path.exists():
+        return f"Not measured yet: `experiments/results/{path.name}` is missing.\n"
+    if path.stem == BENCH:
+        result = json.loads(path.read_text("utf-8"))
+        return f"Made by {_made(result)}:\n\n{text(result)}\n"
+    table = read_table(path)
+    if path.stem == BFLOAT16:
+        return _precisions(read_table(path.with_stem(BFLOAT16_BASE)), table)
+    return f"Made by {_made(table['meta'])}:\n\n{aligned(markdown(table, metrics=COLUMNS))}\n"
+
+
+def _precisions(exact: Table, rounded: Table) -> str:
+    """Every metric of State-Path in both precisions, and the difference."""
+    lines = ["| | float32 | bfloat16 | difference |", "|---|---|---|---|"]
+    one, other = (table["rows"][0]["metrics"] for table in (exact, rounded))
+    for name in one:
+        if name in other:
+            a, b = one[name]["mean"], other[name]["mean"]
+            interval = f"[{other[name]['low']:.3f}, {other[name]['high']:.3f}]"
+            lines.append(f"| {name} | {a:.3f} | {b:.3f} {interval} | {b - a:+.3f} |")
+    made = " and ".join(_made(table["meta"]) for table in (exact, rounded))
+    return f"Made by {made}:\n\n" + aligned("\n".join(lines)) + "\n"
+
+
+def render(document: str, results: Path = RESULTS) -> str:
+    """``document`` with every block between result markers rendered again."""
+    return BLOCK.sub(lambda m: m[1] + "\n" + render_results(results / f"{m[2]}.json") + "\n" + m[3], document)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Rewrite the README, or check it; 0 unless a check fails."""
+    """Rewrite the documents, or check them; 0 unless a check fails."""
     parser = argparse.ArgumentParser(prog="experiments.report", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail where a table of the README is out of date")
+    parser.add_argument("--check", action="store_true", help="fail where a table of a document is out of date")
     args = parser.parse_args(argv)
-    old = README.read_text("utf-8")
-    try:
-        new = render_readme(old)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    if args.check:
-        print("README.md is up to date" if new == old else "README.md is out of date: python -m experiments.report")
-        return int(new != old)
-    write_atomic(README, new.splitlines())
-    print(f"{len(BLOCK.findall(new))} tables rendered")
-    return 0
+    stale = 0
+    for path in DOCUMENTS:
+        old = path.read_text("utf-8")
+        try:
+            new = render(old)
+        except DataError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        stale += new != old
+        if args.check:
+            print(f"{path.name} is up to date" if new == old else f"{path.name}: python -m experiments.report")
+        else:
+            write_atomic(path, new.splitlines())
+            print(f"{path.name}: {len(BLOCK.findall(new))} tables rendered")
+    return int(args.check and stale > 0)
 
 
 if __name__ == "__main__":

@@ -124,8 +124,8 @@ def test_all_damaged_is_a_warning_for_each_and_none(root: Path) -> None:
 
 
 def test_another_format_names_both_versions_and_is_not_passed_over(root: Path) -> None:
-    edit_marker(lambda m: m.update(format=2, spm_jax="9.9.9"))(root / "9")
-    with pytest.raises(checkpoint.CheckpointError, match=r"format 2, written by spm_jax 9\.9\.9.*reads format 1"):
+    edit_marker(lambda m: m.update(format=3, spm_jax="9.9.9"))(root / "9")
+    with pytest.raises(checkpoint.CheckpointError, match=r"format 3, written by spm_jax 9\.9\.9.*reads format 2"):
         checkpoint.restore(root, toy.initial())
     with pytest.raises(DataError, match="format 2"):
         checkpoint.load_bundle(root / "9")
@@ -165,6 +165,24 @@ def test_a_bundle_comes_back_exactly_and_replaces_the_one_before(tmp_path: Path)
     assert len(list(folder.iterdir())) == 2
     moved = folder.rename(tmp_path / "moved")
     assert equal(checkpoint.load_bundle(moved).arrays, ARRAYS)
+
+
+def test_large_arrays_are_mapped_and_checked_like_the_others(tmp_path: Path) -> None:
+    large = np.arange(1 << 18, dtype=np.float32).reshape(512, 512)  # exactly a mebibyte
+    arrays = {"deep/large": large, "small": large[:511], "odd": large.astype(ml_dtypes.bfloat16)[:, :, None] * [1, 1]}
+    arrays["odd"] = arrays["odd"].astype(ml_dtypes.bfloat16)
+    checkpoint.save_bundle(tmp_path / "b", arrays, {})
+    read = checkpoint.load_bundle(tmp_path / "b")
+    assert equal(read.arrays, arrays) and read.files == {}
+    assert [isinstance(read.arrays[name], np.memmap) for name in arrays] == [True, False, False]
+    with pytest.raises(ValueError, match="read-only"):
+        read.arrays["deep/large"][0, 0] = 1
+    checkpoint.save_bundle(tmp_path / "b", {"deep/large": large + 1}, {})  # what is mapped outlives its file
+    assert np.array_equal(read.arrays["deep/large"], large)
+    (path,) = (tmp_path / "b").rglob("large.npy")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(checkpoint.DamagedError, match=r"mapped/deep/large.npy has changed"):
+        checkpoint.load_bundle(tmp_path / "b")
 
 
 def test_a_save_that_fails_leaves_the_bundle_before(tmp_path: Path) -> None:

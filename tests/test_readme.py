@@ -79,7 +79,9 @@ def test_the_number_of_tools_and_baselines_is_true(readme):
 
 def test_tables_are_those_of_the_committed_results(readme):
     assert report.BLOCK.search(readme)
-    assert report.render_readme(readme) == readme, "run: python -m experiments.report"
+    for document in report.DOCUMENTS:
+        text = document.read_text("utf-8")
+        assert report.render(text) == text, "run: python -m experiments.report"
 
 
 def test_report_renders_a_result_with_its_command(tmp_path):
@@ -88,10 +90,10 @@ def test_report_renders_a_result_with_its_command(tmp_path):
     score = {"complete_chain@32": 1.0, "tool_recall@32": 1.0}
     write_table(tmp_path / "x.json", make_table([case, case], {"State-Path": [score] * 2, "BM25": [score] * 2}, meta))
     old = "a\n<!-- results:x -->\nstale\n<!-- /results -->\nb\n<!-- results:y -->\n<!-- /results -->\n"
-    new = report.render_readme(old, tmp_path)
+    new = report.render(old, tmp_path)
     assert "stale" not in new and "`python -m spm_jax.main --x`" in new and "2 minutes" in new
     assert "| State-Path |" in new and "Not measured yet: `experiments/results/y.json`" in new
-    assert new.startswith("a\n<!-- results:x -->\n\n") and report.render_readme(new, tmp_path) == new
+    assert new.startswith("a\n<!-- results:x -->\n\n") and report.render(new, tmp_path) == new
 
 
 # --- quickstart -------------------------------------------------------------------------------------------------------

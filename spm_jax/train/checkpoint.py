@@ -5,6 +5,8 @@ Both are a folder of the same form; this is the only file that imports Orbax::
     FOLDER/checkpoint.json     the commit marker, written last and atomically: format, versions, shapes, a SHA-256 of
                                every file, the caller's metadata (JSON), and a SHA-256 over all of this
     FOLDER/data-XXXX/arrays/   the arrays, written by Orbax (no pickle)
+    FOLDER/data-XXXX/mapped/   those of a mebibyte and more, as NAME.npy: mapped into memory rather than read, so that a
+                               library of a million tools is in memory once, and not twice while it is loaded
     FOLDER/data-XXXX/NAME      further files of a bundle, such as library.jsonl
 
 Writing again into a folder makes a new ``data-`` folder and then replaces the marker, so that at every moment the old
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -34,7 +37,8 @@ import spm_jax
 from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.schema import DataError
 
-FORMAT = 1
+FORMAT = 2
+LARGE = 1 << 20  # bytes
 MARKER = "checkpoint.json"
 
 
@@ -86,6 +90,14 @@ def _orbax() -> ocp.Checkpointer:
     return ocp.Checkpointer(ocp.PyTreeCheckpointHandler(multiprocessing_options=alone), multiprocessing_options=alone)
 
 
+def _is_mapped(shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    return dtype.kind in "biuf" and math.prod(shape) * dtype.itemsize >= LARGE
+
+
+def _mapped_path(data: Path, name: str) -> Path:
+    return data / "mapped" / f"{name}.npy"
+
+
 def save_bundle(
     folder: str | os.PathLike,
     arrays: Mapping[str, np.ndarray],
@@ -111,12 +123,17 @@ def save_bundle(
     folder.mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="data-", dir=folder)).resolve()
     data.chmod(0o755)
-    stored = {name: array for name, array in arrays.items() if array.size}  # Orbax refuses arrays of size 0
+    mapped = {name: array for name, array in arrays.items() if _is_mapped(array.shape, array.dtype)}
+    for name, array in mapped.items():
+        path = _mapped_path(data, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, array, allow_pickle=False)
+    stored = {name: a for name, a in arrays.items() if a.size and name not in mapped}  # Orbax refuses a size of 0
     if stored:
         with _orbax() as checkpointer:
             checkpointer.save(data / "arrays", args=ocp.args.PyTreeSave(stored))
     for name, write in (files or {}).items():
-        if name == "arrays" or Path(name).name != name:
+        if name in ("arrays", "mapped") or Path(name).name != name:
             raise CheckpointError(f"{folder}: {name!r} cannot be the name of a file of a bundle")
         write(data / name)
     content = {
@@ -176,7 +193,12 @@ def load_bundle(folder: str | os.PathLike) -> Bundle:
         raise DamagedError(f"{folder}: damaged, {content['data']}/{extra} is not one of its files")
 
     specs = {name: (tuple(spec["shape"]), np.dtype(spec["dtype"])) for name, spec in content["arrays"].items()}
-    stored = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name, (shape, _) in specs.items() if 0 not in shape}
+    mapped = {name for name, spec in specs.items() if _is_mapped(*spec)}
+    stored = {
+        name: ocp.RestoreArgs(restore_type=np.ndarray)
+        for name, (shape, _) in specs.items()
+        if 0 not in shape and name not in mapped
+    }
     arrays = {}
     if stored:
         try:
@@ -185,9 +207,13 @@ def load_bundle(folder: str | os.PathLike) -> Bundle:
         except Exception as error:  # Orbax documents no exceptions; the files are whole, so its version is at fault
             wrote, reads = content["versions"]["orbax"], ocp.__version__
             raise CheckpointError(f"{folder}: written by Orbax {wrote}, not read by {reads} ({error})") from error
-    arrays = {name: arrays[name] if name in stored else np.zeros(*spec) for name, spec in specs.items()}
-    files = {name: data / name for name in content["files"] if not name.startswith("arrays/")}
-    return Bundle(arrays, content["meta"], files)
+    for name, spec in specs.items():
+        if name in mapped:
+            arrays[name] = np.load(_mapped_path(data, name), mmap_mode="r", allow_pickle=False)
+        elif name not in stored:
+            arrays[name] = np.zeros(*spec)
+    files = {name: data / name for name in content["files"] if not name.startswith(("arrays/", "mapped/"))}
+    return Bundle({name: arrays[name] for name in specs}, content["meta"], files)
 
 
 # --- the numbered checkpoints of a run -------------------------------------------------------------------------------
