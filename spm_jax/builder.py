@@ -182,7 +182,8 @@ class MenuBuilder:
             longest = max(len(arrays.visible) for arrays in part)
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_wider(arrays, longest) for arrays in part))
             running.append(self._many(plan, *self._learned, place_requests(stacked, self.mesh)))
-        menus = [jax.tree.map(lambda leaf: leaf[row], menu) for menu in map(jax.device_get, running) for row in range(size)]
+        done = map(jax.device_get, running)
+        menus = [jax.tree.map(lambda leaf: leaf[row], batch) for batch in done for row in range(size)]
         return menus[: len(requests)]
 
     def build(self, request: Request, k: int = 32) -> np.ndarray:

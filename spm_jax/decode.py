@@ -141,9 +141,9 @@ def order(
 ) -> jax.Array:
     """int32 [K]: the menu's tools in the order shown: ``size`` (P) by ``decoder_scores``, the others as they stand.
 
-    ``hedge`` [ours; the paper has 0] adds hedge * w_e entry_i to r_i(1) .. r_i(4): where the first tool is not the entry,
-    the next likely entries stand close behind it. Padding comes last, as -1. ``size`` is at most the number of slots; ``produces`` [K, K, I] and the masks [K, I] are
-    those of the menu's tools.
+    ``hedge`` [ours; the paper has 0] adds hedge * w_e entry_i to r_i(1) .. r_i(4): where the first tool is not the
+    entry, the next likely entries stand close behind it. Padding comes last, as -1. ``size`` is at most the number of
+    slots; ``produces`` [K, K, I] and the masks [K, I] are those of the menu's tools.
     """
     state = OrderState(unplaced=valid, met=required & ~missing)
 

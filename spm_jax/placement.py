@@ -76,7 +76,7 @@ def place_library(library: DeviceLibrary, mesh: Mesh | None) -> DeviceLibrary:
         ("postings", library.producers.tool),
     ):
         if len(array) % parts:
-            raise DataError(f"a library of {len(array)} padded {what} does not divide by {parts} devices; use a power of 2")
+            raise DataError(f"library: {len(array)} padded {what} does not divide by {parts} devices; use a power of 2")
     rows = ("valid", "embedding", "family", "name", "name_words", "inputs", "outputs", "outputs_known")
     return _rows(library, rows, mesh)
 

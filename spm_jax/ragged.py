@@ -24,8 +24,9 @@ def fold_lists(
 
     List number ``row`` is the slice of ``length`` places from ``start`` in the flat arrays. ``row`` int32 [G, 1] says
     whose places these are, ``place`` int32 [G, 64] where they lie, ``there`` bool [G, 64] is false behind the end of a
-    list (and ``place`` 0). The time is that of the places there are, whatever the longest list could be, and the shapes, and
-    so the trace, are always the same. List by block, as a search for the list of every single place takes four times as long.
+    list (and ``place`` 0). The time is that of the places there are, whatever the longest list could be, and the
+    shapes, and so the trace, are always the same. By blocks, as to search the list of every single place takes four
+    times as long.
     """
     if not len(start):
         return carry

@@ -78,7 +78,8 @@ def test_pairs_lie_row_after_row():
     assert (memory.pair[:n] >= 0).all() and (memory.pair[n:] == -1).all()
     assert not memory.precedes[n:].any() and not memory.follows[n:].any()
     assert memory.pair_start.tolist() == [int(memory.pair_length[:slot].sum()) for slot in range(len(memory.calls))]
-    assert memory.tool[: len(world.used)].tolist() == world.used.tolist() and (memory.tool[len(world.used) :] == -1).all()
+    used = len(world.used)
+    assert memory.tool[:used].tolist() == world.used.tolist() and (memory.tool[used:] == -1).all()
     before = np.repeat(np.arange(len(memory.calls)), memory.pair_length)
     at = {
         (int(memory.tool[i]), int(memory.tool[j])): count

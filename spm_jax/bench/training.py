@@ -37,7 +37,8 @@ def time_training(trained: TrainedMenus, matmul_gflop_s: float) -> dict[str, Any
     prepared = prepare_frontiers(corpus, trained.params.frontier, trained.plan, FOLDS)
     steps = EPOCHS * steps_per_epoch(len(corpus.requests), BATCH)
     optimizer = adamw(RATE, weight_decay=0.01, warmup_steps=1, total_steps=steps, clip=1.0)
-    objective = retriever_objective(trained.plan.retriever, menu=trained.plan.menu, negatives=NEGATIVES, text_dropout=0.0)
+    plan = trained.plan
+    objective = retriever_objective(plan.retriever, menu=plan.menu, negatives=NEGATIVES, text_dropout=0.0)
     step = make_step(objective, dict.fromkeys(LOSSES, 1.0), optimizer)
     state = create(jax.tree.map(jnp.copy, trained.params.retriever), optimizer, seed=0)
     chosen = partial(batch, np.arange(len(corpus.requests)), BATCH, 0)
