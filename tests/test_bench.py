@@ -270,6 +270,7 @@ def test_the_json_has_every_key_of_what_was_run(small_run: tuple[dict, Path]) ->
     ours = sum(result["networks"]["flops_per_menu"].values())
     assert 0.9 < result["networks"]["xla_gflop_per_menu"] * 1e9 / ours < 1.2
     assert 50_000_000 < size["peak_rss_bytes"] and size["library"]["peak_rss_bytes"] > 50_000_000
+    assert size["first_start"].keys() == {*size["cold_start"], "peak_rss_bytes"}
     assert result["import"]["ratio"] < 1.5
     parts = ("import_s", "load_s", "first_menu_s")
     assert result["cold_start"]["total_s"] == pytest.approx(sum(result["cold_start"][part] for part in parts))
