@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Programs that several tests, or the processes that they start, compile alike are compiled once a session. Traces are
+# counted where functions are traced: that is the same with and without.
+_compiled = tempfile.TemporaryDirectory(prefix="spm_jax-compiled-", ignore_cleanup_errors=True)
+jax.config.update("jax_compilation_cache_dir", os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled.name))
+seconds = os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", float(seconds))
 
 # The same examples every time, and no failure because another process had the processor.
 settings.register_profile(

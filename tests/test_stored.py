@@ -113,14 +113,14 @@ def test_a_damaged_line_is_named_when_it_is_read(tmp_path: Path, damage: bytes, 
 
 def test_a_file_that_is_no_library_is_named(tmp_path: Path) -> None:
     path = tmp_path / "library.jsonl"
-    with pytest.raises(DataError, match="library.jsonl: cannot be read"):
+    with pytest.raises(DataError, match=r"library\.jsonl: cannot be read"):
         StoredLibrary(path)
     path.write_bytes(b"")
-    with pytest.raises(DataError, match="library.jsonl: library: holds no tool"):
+    with pytest.raises(DataError, match=r"library\.jsonl: library: holds no tool"):
         StoredLibrary(path)
     write_library(path, line(3))
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match=r"library.jsonl, line 3: the file is cut off"):
+    with pytest.raises(DataError, match=r"library\.jsonl, line 3: the file is cut off"):
         StoredLibrary(path)
 
 
