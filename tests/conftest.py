@@ -18,8 +18,8 @@ jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Programs that several tests, or the processes that they start, compile alike are compiled once a session. Traces are
-# counted where functions are traced: that is the same with and without.
+# Compiled programs are kept for the session, where the processes that tests start find them; MenuBuilder.load would
+# keep them in the home folder. Traces are counted where functions are traced: that is the same with and without.
 _compiled = tempfile.TemporaryDirectory(prefix="spm_jax-compiled-", ignore_cleanup_errors=True)
 jax.config.update("jax_compilation_cache_dir", os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled.name))
 seconds = os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")

@@ -37,6 +37,7 @@ K = tied.K
 ALONE = 3
 HOST = ("callback", "infeed", "outfeed", "debug")
 COLLECTIVE = re.compile(r"= (.*?) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(")
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # where no number matters
 MESHES = {"library": (4, 1), "both": (2, 2), "requests": (1, 4)}  # devices of the library, of the requests
 
 
@@ -165,7 +166,7 @@ def sized(size: int) -> MenuBuilder:
 def test_one_trace_serves_ten_libraries_of_a_bucket() -> None:
     traces = []
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=QUICK)
     def counted(*given_arrays: Any) -> Menu:
         traces.append(1)
         return build_menu(*given_arrays)
@@ -295,8 +296,7 @@ def told(text: str) -> list[tuple[int, str]]:
 def test_devices_never_tell_one_another_of_every_tool(name: str, many: bool) -> None:
     made = builder(name)
     program = made._many if many else made._one
-    quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    lines = told(program.lower(*grown(made, many)).compile(quick).as_text())
+    lines = told(program.lower(*grown(made, many)).compile(QUICK).as_text())
     assert any("all-reduce" in line for _, line in lines) and any("all-gather" in line for _, line in lines)
     requests = 8 // MESHES[name][1] if many else 1
     assert max(lines)[0] <= requests * 128 * 64 < TOOLS, max(lines)  # a round of postings: 128 blocks of 64
@@ -348,5 +348,5 @@ def test_many_menus_are_each_as_one(count: int) -> None:
 def test_a_mesh_that_does_not_fit_is_named() -> None:
     with pytest.raises(DataError, match="data = 1 x library = 3: there are 4 devices"):
         menu_mesh(3)
-    with pytest.raises(DataError, match="a library of 128 padded tools does not divide by 3 devices"):
+    with pytest.raises(DataError, match="128 padded tools does not divide by 3 devices"):
         MenuBuilder(tied.tied(), menu_mesh(3, devices=jax.devices()[:3]))
