@@ -20,7 +20,10 @@ from spm_jax.data.synthetic import make_world
 from spm_jax.tables import read_table
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ([], ["train"], ["eval"], ["menu"], ["data"], ["data", "toolbench"], ["data", "traject"], ["data", "world"])
+COMMANDS = (
+    [], ["train"], ["eval"], ["menu"], ["export"], ["bench"], ["data"], ["data", "toolbench"], ["data", "traject"],
+    ["data", "world"],
+)  # fmt: skip
 
 CHECK_LAZY = """
 import sys
@@ -74,7 +77,7 @@ WEB = [word for field in ("source", "library", "requests") for word in ("--set",
         (["train", "--config", "{}/config.txt", "--workdir", "w"], "ending .py"),
         (["train", "--config", "{}/broken.py", "--workdir", "w"], "NameError"),
         (["train", "--config", "{}/none.py", "--workdir", "w"], "defines get_config()"),
-        (["train", "--config", TINY, "--workdir", "{}", "--set", "model.depth=2"], "known are heads, layers, width"),
+        (["train", "--config", TINY, "--workdir", "{}", "--set", "model.depth=2"], "known are compute, heads, layers, width"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model.width=wide"], "expected int"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model=2"], "is a group of fields"),
         (["train", "--config", TINY, "--workdir", "{}", "--set", "model.width.x=2"], "no field 'x'"),
