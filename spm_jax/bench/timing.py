@@ -10,7 +10,7 @@ import numpy as np
 Call = Callable[[int], object]  # gets the number of the run, so that every run may take another request
 Clock = Callable[[], float]  # seconds
 
-BLOCK = 10  # runs of one thing before it is the next one's turn
+BLOCK = 50  # runs of one thing before it is the next one's turn: an agent asks again and again, so caches are warm
 PAUSE = 0.05  # seconds: threads of the last thing's BLAS spin for a while and would slow down the next
 
 
