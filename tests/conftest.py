@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,20 @@ settings.register_profile(
     "spm_jax", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("spm_jax")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_device_trains() -> Iterator[None]:
+    """Whole trainings take the first device, as they do on a plain CPU: four cost compilation and prove nothing here.
+
+    Training on several is tested where it is the point, with a mesh that the test makes.
+    """
+    from spm_jax.train import loop
+    from spm_jax.train.mesh import data_mesh
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "training_mesh", lambda batches: data_mesh(jax.devices()[:1]))
+        yield
 
 
 @pytest.fixture(scope="session")
