@@ -123,9 +123,9 @@ class MenuBuilder:
         """
         compiled.keep()
         if program is None:
-            return cls(bundle.load(folder, mesh), mesh)
+            return cls(bundle.load(folder), mesh)
         ready = Program(program)
-        return cls(bundle.load(folder, mesh, trace=False), mesh, ready)
+        return cls(bundle.load(folder, trace=False), mesh, ready)
 
     def export(
         self,

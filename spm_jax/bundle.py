@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from flax.traverse_util import unflatten_dict
-from jax.sharding import Mesh
 
 from spm_jax.data.jsonl import fingerprint, read_requests, write_library, write_requests
 from spm_jax.data.schema import DataError, Request
@@ -20,7 +19,6 @@ from spm_jax.frontier import FrontierWeights
 from spm_jax.menu import Params, Plan, initial
 from spm_jax.models.reranker import Reranker
 from spm_jax.models.retriever import Retriever
-from spm_jax.placement import place_library, place_memory, place_whole
 from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bundle, save_bundle
 from spm_jax.types import DeviceLibrary, Memory, Postings
@@ -116,13 +114,12 @@ def _named(prefix: str, tree: Any) -> dict[str, np.ndarray]:
     return {f"{prefix}/{name}": leaf for name, leaf in host_leaves(tree).items()}
 
 
-def load(folder: str | os.PathLike, mesh: Mesh | None = None, trace: bool = True) -> TrainedMenus:
-    """Read a bundle, its arrays straight onto the devices; tools stay on disk until they are asked for.
+def load(folder: str | os.PathLike, trace: bool = True) -> TrainedMenus:
+    """Read a bundle; large arrays are mapped, and tools stay on disk until they are asked for.
 
     The networks are traced to check their parameters; ``trace`` False leaves that to ``export.Program.check``.
 
-    Raises CheckpointError where it is unfinished, damaged, of another version or incomplete, and DataError where the
-    library cannot be cut over ``mesh``.
+    Raises CheckpointError where it is unfinished, damaged, of another version or incomplete.
     """
     bundle = load_bundle(folder)
     try:
@@ -130,14 +127,14 @@ def load(folder: str | os.PathLike, mesh: Mesh | None = None, trace: bool = True
         plan = make_plan(**meta["plan"])
         library = StoredLibrary(bundle.files[LIBRARY])
         requests = read_requests(bundle.files[REQUESTS])
-        arrays = place_library(_library_arrays(bundle.arrays, meta), mesh)
+        arrays = _library_arrays(bundle.arrays, meta)
         vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
-        memory = place_memory(Memory(**_under("memory/", bundle.arrays)), mesh)
+        memory = Memory(**_under("memory/", bundle.arrays))
         params = _params(plan, _under("params/", bundle.arrays), str(folder), trace)
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
     indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays)
-    return TrainedMenus(replace(plan, mesh=mesh), place_whole(params, mesh), indexed, memory, requests, meta)
+    return TrainedMenus(plan, params, indexed, memory, requests, meta)
 
 
 def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
