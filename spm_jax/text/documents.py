@@ -103,3 +103,12 @@ def tool_document(tool: Tool, inputs: bool = True) -> str:
         *(_field_text(f) for f in tool.inputs if inputs),
     ]
     return "\n".join(line for line in lines if line.strip())
+
+
+SHORT_LIMIT = 300  # characters of a description that a sentence encoder reads
+
+
+def short_document(tool: Tool) -> str:
+    """The sentence that stands for a tool where an encoder reads it: product, name and the start of the description."""
+    product = tool.family.rpartition("/")[2].replace("_", " ")
+    return f"{product}: {tool.name.replace('_', ' ')}. {tool.description[:SHORT_LIMIT]}"
