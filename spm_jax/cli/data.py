@@ -10,6 +10,7 @@ from typing import Any
 
 from spm_jax.cli import world
 from spm_jax.data import jsonl, statistics
+from spm_jax.data.corpora import CORPORA, read_corpus
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library
 from spm_jax.data.state import free_text_keys, score_reader
@@ -22,6 +23,8 @@ examples:
       only the APIs that live_apis.jsonl names
   spm data traject shared/data/traject_bench --library library --out requests
       the sequential requests whose steps are all in the library, and how well the state reader reads them
+  spm data nestools shared/data/nestools --out nestools
+      a corpus that brings its own library; seal_tools, nestful and restbench are read in the same way
   spm data world --out world
       the embedded synthetic world, and its facts beside the real ones
 """
@@ -54,6 +57,13 @@ def add_parser(subparsers: Any) -> None:
     requests.add_argument("path", help="public_data.tar.xz, its unpacked folder, or the folder that holds either")
     requests.add_argument("--library", required=True, metavar="PATH",
                           help="library.jsonl, a folder that holds it, or a ToolBench library to read")  # fmt: skip
+    own = [
+        formats.add_parser(name, help=f"{name}: library and requests", epilog=_EXAMPLES, formatter_class=formatter)
+        for name in CORPORA
+    ]
+    for command in own:
+        command.add_argument("path", help="the folder of the corpus")
+        command.add_argument("--out", metavar="DIR", help="folder to write to; without it, figures are only printed")
     for command in (library, requests):
         command.add_argument("--out", metavar="DIR", help="folder to write to; without it, figures are only printed")
         command.add_argument(
@@ -138,9 +148,29 @@ def _traject(args: argparse.Namespace) -> int:
     return 0
 
 
+def _corpus(args: argparse.Namespace) -> int:
+    library, requests, counts = read_corpus(args.format, args.path)
+    facts = {
+        "library": statistics.library_statistics(library),
+        "requests": statistics.request_statistics(requests, library),
+    }
+    _show("read", counts)
+    for title, figures in facts.items():
+        _show(title, figures)
+    if args.out:
+        out = Path(args.out)
+        jsonl.write_library(out / "library.jsonl", library)
+        jsonl.write_requests(out / "requests.jsonl", requests)
+        _write_counts(out, {"read": counts, **facts})
+        print(f"wrote library.jsonl ({len(library):,} tools), requests.jsonl ({len(requests):,}), counts.json to {out}")
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
     """Run ``spm data`` with parsed arguments; the exit code. Raises DataError for input that cannot be used."""
     try:
+        if args.format in CORPORA:
+            return _corpus(args)
         return _toolbench(args) if args.format == "toolbench" else _traject(args)
     except OSError as error:
         raise DataError(f"{error.filename or args.out}: {error.strerror}") from None

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spm_jax.data.schema import Call, DataError, Field, Library, Request, Tool, ToolId, Trajectory
+from spm_jax.data.schema import Call, DataError, Field, Library, Request, Source, Tool, ToolId, Trajectory
 
 
 def dumps(record: Mapping[str, Any]) -> str:
@@ -61,15 +61,18 @@ def request_record(request: Request) -> dict[str, Any]:
         "group": request.group,
         "domain": request.domain,
         "state": dict(request.state),
-        "calls": [
-            {
-                "tools": [{"family": t.family, "name": t.name} for t in call.tools],
-                "arguments": dict(call.arguments),
-                "succeeded": call.succeeded,
-            }
-            for call in request.trajectory.calls
-        ],
+        "calls": [_call_record(call) for call in request.trajectory.calls],
+        **({} if request.trajectory.ordered else {"ordered": False}),
     }
+
+
+def _call_record(call: Call) -> dict[str, Any]:
+    record = {
+        "tools": [{"family": t.family, "name": t.name} for t in call.tools],
+        "arguments": dict(call.arguments),
+        "succeeded": call.succeeded,
+    }
+    return {**record, "sources": [source._asdict() for source in call.sources]} if call.sources else record
 
 
 def _known(record: Any, allowed: Sequence[str], needed: Sequence[str], what: str) -> Mapping[str, Any]:
@@ -106,7 +109,11 @@ def parse_tool(record: Any) -> Tool:
 
 
 def _parse_call(record: Any, what: str) -> Call:
-    record = dict(_known(record, ("tools", "arguments", "succeeded"), ("tools",), what))
+    record = dict(_known(record, ("tools", "arguments", "succeeded", "sources"), ("tools",), what))
+    record["sources"] = tuple(
+        Source(**_known(source, Source._fields, ("argument", "call"), f"{what}: sources[{n}]"))
+        for n, source in enumerate(_list(record, "sources", what))
+    )
     identities = []
     for n, identity in enumerate(_list(record, "tools", what)):
         identity = _known(identity, ("family", "name"), ("family", "name"), f"{what}: tools[{n}]")
@@ -116,11 +123,12 @@ def _parse_call(record: Any, what: str) -> Call:
 
 def parse_request(record: Any) -> Request:
     """A Request from the JSON object of one line; DataError names the field that is wrong."""
-    names = tuple(request_record(Request("i", "t")))
+    names = (*request_record(Request("i", "t")), "ordered")
     record = dict(_known(record, names, ("id", "text"), "request"))
     calls = tuple(_parse_call(c, f"request: calls[{n}]") for n, c in enumerate(_list(record, "calls", "request")))
     record.pop("calls", None)
-    return Request(**record, trajectory=Trajectory(calls))
+    trajectory = Trajectory(calls, record.pop("ordered", True))
+    return Request(**record, trajectory=trajectory)
 
 
 def fingerprint(library: Library) -> str:

@@ -75,7 +75,7 @@ class _Leaves:
             self.fields[path] = Field(path, kind, description)
 
 
-def _resolve(root: Mapping[str, Any], reference: Any) -> Any:
+def resolve(root: Mapping[str, Any], reference: Any) -> Any:
     """What a local ``$ref`` (``#/$defs/Order``) points at, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -114,7 +114,7 @@ def schema_fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
             leaves.add(path, node if isinstance(node, str) and node.lower() in _SCHEMA_TYPES else "")
             continue
         if "$ref" in node:
-            target = _resolve(schema, node["$ref"])
+            target = resolve(schema, node["$ref"])
             if isinstance(target, Mapping) and node["$ref"] not in seen:
                 queue.appendleft((path, target, depth, seen | {node["$ref"]}))
             else:

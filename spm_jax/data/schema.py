@@ -179,6 +179,14 @@ class Library:
         return tuple(chain)
 
 
+class Source(NamedTuple):
+    """Where the value of an argument came from: exact data flow, where a corpus records it."""
+
+    argument: str  # an input of the call
+    call: int  # position of an earlier call of the trajectory
+    output: str = ""  # field of that call's answer; "" where it is not recorded
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One step of a trajectory; ``tools`` holds every interchangeable listing of the called tool."""
@@ -186,6 +194,7 @@ class Call:
     tools: tuple[ToolId, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     succeeded: bool = True
+    sources: tuple[Source, ...] = ()
 
     def __post_init__(self) -> None:
         tools = _tuple(self.tools, tuple, "call: tools")
@@ -200,16 +209,34 @@ class Call:
         object.__setattr__(self, "arguments", _mapping(self.arguments, "call: arguments"))
         if not isinstance(self.succeeded, bool):
             raise DataError(f"call: succeeded: expected true or false, got {_shown(self.succeeded)}")
+        for source in _tuple(self.sources, Source, "call: sources"):
+            _text(source.argument, "call: sources: argument", empty=False, nul=False)
+            _text(source.output, "call: sources: output", nul=False)
+            if type(source.call) is not int:
+                raise DataError(f"call: sources: call: expected the position of a call, got {_shown(source.call)}")
+        object.__setattr__(self, "sources", tuple(self.sources))
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The recorded calls of one request, in order; empty where nothing was recorded."""
+    """The recorded calls of one request, in order; empty where nothing was recorded.
+
+    Where only the set of tools is known, ``ordered`` is False: nothing is learned or measured of their order.
+    """
 
     calls: tuple[Call, ...] = ()
+    ordered: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "calls", _tuple(self.calls, Call, "trajectory"))
+        if not isinstance(self.ordered, bool):
+            raise DataError(f"trajectory: ordered: expected true or false, got {_shown(self.ordered)}")
+        for number, call in enumerate(self.calls):
+            for source in call.sources:
+                if not 0 <= source.call < number:
+                    raise DataError(
+                        f"trajectory: calls[{number}]: source of {source.argument!r}: {source.call} is no earlier call"
+                    )
 
     @property
     def succeeded(self) -> bool:
