@@ -19,9 +19,10 @@ from spm_jax.frontier import FrontierWeights
 from spm_jax.menu import Params, Plan, initial
 from spm_jax.models.reranker import Reranker
 from spm_jax.models.retriever import Retriever
+from spm_jax.text.bert import load_encoder
 from spm_jax.text.vocabulary import Vocabulary
 from spm_jax.train.checkpoint import CheckpointError, fill, host_leaves, load_bundle, save_bundle
-from spm_jax.types import DeviceLibrary, Memory, Postings
+from spm_jax.types import DeviceLibrary, Memory, Postings, TextEncoder
 
 LIBRARY, REQUESTS = "library.jsonl", "requests.jsonl"
 COMPUTE = ("float32", "bfloat16")
@@ -88,7 +89,7 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
 
 def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
     """Write the bundle atomically; an older one in ``folder`` is replaced as a whole."""
-    library = trained.indexed.arrays
+    library, encoder = trained.indexed.arrays, trained.indexed.encoder
     arrays = {
         **_named("library", library),
         **_named("memory", trained.memory),
@@ -101,6 +102,7 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
         "words": list(trained.indexed.vocabulary.words),
         "keys": list(trained.indexed.keys),
         "families": library.families,
+        "encoder": None if encoder is None else {"name": encoder.name, "fingerprint": encoder.fingerprint},
         "library": fingerprint(trained.indexed.library),
     }
     files = {
@@ -131,9 +133,10 @@ def load(folder: str | os.PathLike, trace: bool = True) -> TrainedMenus:
         vocabulary = Vocabulary(tuple(meta["words"]), bundle.arrays["vocabulary/idf"])
         memory = Memory(**_under("memory/", bundle.arrays))
         params = _params(plan, _under("params/", bundle.arrays), str(folder), trace)
+        encoder = _encoder(meta["encoder"], str(folder))
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
-    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays)
+    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays, encoder)
     return TrainedMenus(plan, params, indexed, memory, requests, meta)
 
 
@@ -145,7 +148,20 @@ def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> Devi
     own = _under("library/", arrays)
     postings = {name: Postings(**_under(f"{name}/", own)) for name in ("lexical", "producers")}
     plain = {name: array for name, array in own.items() if "/" not in name}
-    return DeviceLibrary(**plain, **postings, families=meta["families"])
+    return DeviceLibrary(**plain, **postings, families=meta["families"], encoded=meta["encoder"] is not None)
+
+
+def _encoder(kept: dict[str, str] | None, where: str) -> TextEncoder | None:
+    """The text encoder that the library was indexed with. Raises CheckpointError where it is another one now."""
+    if kept is None:
+        return None
+    encoder = load_encoder(kept["name"])
+    if encoder.fingerprint != kept["fingerprint"]:
+        raise CheckpointError(
+            f"{where}: was trained with another version of the text encoder {kept['name']!r} than the one installed; "
+            "install that version, or train again"
+        )
+    return encoder
 
 
 def _params(plan: Plan, leaves: dict[str, np.ndarray], where: str, trace: bool) -> Params:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,16 +11,18 @@ import numpy as np
 from spm_jax.data.fields import input_keys, output_keys, split_words
 from spm_jax.data.schema import Library, Request
 from spm_jax.data.state import visible_keys
-from spm_jax.text.documents import content_words, tool_document
+from spm_jax.text.documents import content_words, short_document, tool_document
+from spm_jax.text.embeddings import encoded
 from spm_jax.text.lexical import bm25_postings, make_postings
 from spm_jax.text.lsa import fit_lsa_words
+from spm_jax.text.segments import SEGMENTS, clauses
 from spm_jax.text.vocabulary import Vocabulary, build_vocabulary, request_words
-from spm_jax.types import DeviceLibrary, Postings, RequestArrays
+from spm_jax.types import DeviceLibrary, Postings, RequestArrays, TextEncoder
 
 INPUTS, OUTPUTS, NAME_WORDS = 8, 32, 8  # slots of a tool; longer lists are folded
 TOGETHER = "+"  # joins keys that share a slot; no canonical key holds it
 PRODUCERS = 256  # longest list of producers of a key: what more tools output than this is no one's need
-WORDS, VISIBLE = 96, 128  # of a request; explicit state of more keys takes a larger bucket
+WORDS, VISIBLE = 128, 128  # of a request; explicit state of more keys takes a larger bucket
 
 
 def bucket(size: int) -> int:
@@ -38,6 +41,7 @@ class IndexedLibrary:
     vocabulary: Vocabulary
     keys: tuple[str, ...]  # sorted: every key that a tool needs or outputs, and the joined ones of ``_fold_inputs``
     arrays: DeviceLibrary
+    encoder: TextEncoder | None = None  # None: the program's own LSA
 
     @cached_property
     def key_index(self) -> dict[str, int]:
@@ -56,14 +60,29 @@ class IndexedLibrary:
         return self.known_keys.intersection(visible_keys(request, self.known_keys))
 
     def request(self, request: Request) -> RequestArrays:
-        """The arrays of a request: its words, and the keys of its visible state that some tool knows."""
-        words, counts = request_words(self.vocabulary, request.text, WORDS)
+        """The arrays of a request: its words, its vector, and the keys of its visible state that some tool knows."""
+        return self.requests([request])[0]
+
+    def requests(self, requests: Sequence[Request]) -> list[RequestArrays]:
+        """The arrays of many requests; an encoder takes them all at once."""
+        width = self.arrays.embedding.shape[1]
+        parts = [[request.text, *clauses(request.text)] for request in requests]
+        vectors = np.zeros((len(requests), 1 + SEGMENTS, width), np.float32)
+        if self.encoder is not None:
+            texts = [part for row in parts for part in row]
+            found = self.encoder.encode(texts) if len(parts) == 1 else encoded(self.encoder, texts)
+            row = np.repeat(np.arange(len(parts)), [len(row) for row in parts])
+            vectors[row, [number for row in parts for number in range(len(row))]] = found
+        return [self._request(request, *np.split(each, [1])) for request, each in zip(requests, vectors)]
+
+    def _request(self, request: Request, query: np.ndarray, by_clause: np.ndarray) -> RequestArrays:
+        words = request_words(self.vocabulary, request.text, WORDS)
         seen = self.visible(request)
         joined = [key for key in self._joined if seen.issuperset(key.split(TOGETHER))]
         found = sorted(self.key_index[key] for key in (*seen, *joined))
         visible = np.full(max(VISIBLE, bucket(len(found))), -1, np.int32)
         visible[: len(found)] = found
-        return RequestArrays(words, counts, visible)
+        return RequestArrays(*words, visible, query[0], by_clause)
 
 
 def _padded(values: np.ndarray, size: int, fill: float = 0) -> np.ndarray:
@@ -119,13 +138,33 @@ def _numbered(values: list) -> tuple[np.ndarray, int]:
     return np.array([seen.setdefault(value, len(seen)) for value in values], np.int32), len(seen)
 
 
-def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedLibrary:
-    """Index a library; ``width`` is E. 44,589 tools take about half a minute on two cores, most of it the SVD."""
+def _turned(embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``embedding`` [N, E] turned so that its first columns hold most of it, and the rotation [E, E].
+
+    A rotation leaves every cosine as it is, and the networks, which see the first 64 columns, see the best 64.
+    """
+    _, vectors = np.linalg.eigh(embedding.T.astype(np.float64) @ embedding)
+    rotation = vectors[:, ::-1]
+    rotation *= np.where(rotation[np.abs(rotation).argmax(axis=0), np.arange(len(rotation))] < 0, -1, 1)
+    return (embedding @ rotation).astype(np.float32), rotation.astype(np.float32)
+
+
+def index_library(
+    library: Library, width: int = 256, seed: int = 0, encoder: TextEncoder | None = None
+) -> IndexedLibrary:
+    """Index a library; ``width`` is E of LSA. 44,589 tools take about half a minute on two cores, most of it the SVD.
+
+    With an ``encoder`` its embeddings take the place of LSA's, and E is its width; they are kept in the cache.
+    """
     size = bucket(len(library))
     words = [content_words(tool_document(tool)) for tool in library]
     vocabulary = build_vocabulary(words)
-    lsa = fit_lsa_words(words, vocabulary, width, seed)
     vocabulary_size = bucket(len(vocabulary))
+    if encoder is None:
+        lsa = fit_lsa_words(words, vocabulary, width, seed)
+        embedding, projection = lsa.document_embeddings, _padded(lsa.projection, vocabulary_size)
+    else:
+        embedding, projection = _turned(encoded(encoder, [short_document(tool) for tool in library]))
 
     whole = [input_keys(tool) for tool in library]
     needs = [_fold_inputs(row) for row in whole]
@@ -141,11 +180,13 @@ def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedL
     names = [split_words(tool.name) for tool in library]
     name_words = {word: number for number, word in enumerate(sorted({word for name in names for word in name}))}
     family, families = _numbered([tool.family for tool in library])
+    category, _ = _numbered([tool.family.partition("/")[0] if "/" in tool.family else "" for tool in library])
     name, different_names = _numbered([tuple(name) for name in names])
     arrays = DeviceLibrary(
         valid=_padded(np.ones(len(library), bool), size, False),
-        embedding=_padded(lsa.document_embeddings, size),
+        embedding=_padded(embedding, size),
         family=_padded(family, size, families),
+        category=_padded(category, size, families),
         name=_padded(name, size, different_names),
         name_words=_ids([sorted({name_words[word] for word in name}) for name in names], NAME_WORDS, size),
         inputs=_ids(inputs, INPUTS, size),
@@ -154,7 +195,8 @@ def index_library(library: Library, width: int = 256, seed: int = 0) -> IndexedL
         lexical=_pad_postings(bm25_postings(words, vocabulary), vocabulary_size),
         producers=_pad_postings(producers, bucket(len(keys))),
         idf=_padded(vocabulary.idf, vocabulary_size),
-        projection=_padded(lsa.projection, vocabulary_size),
+        projection=projection,
         families=bucket(families + 1),
+        encoded=encoder is not None,
     )
-    return IndexedLibrary(library, vocabulary, keys, arrays)
+    return IndexedLibrary(library, vocabulary, keys, arrays, encoder)

@@ -15,7 +15,7 @@ from spm_jax.types import DeviceLibrary, Memory
 
 
 class Node(IntEnum):
-    """The 12 node features, in the order of their columns."""
+    """The node features, in the order of their columns: the 12 of the paper's groups, and what clauses say [ours]."""
 
     DENSE = 0  # cosine of request and tool, full width
     LEXICAL = 1  # BM25 over its maximum in the library
@@ -29,6 +29,13 @@ class Node(IntEnum):
     FIRST = 9  # log-odds of being called first
     FOLLOW = 10  # precedence of the likely tools before this one, weighted by likelihood
     FAMILY = 11  # share of the frontier in the same family
+    POSITION = 12  # where in the request the words that speak for the tool stand: 0 first clause, 1 last
+    MEMORY_POSITION = 13  # the same by path memory; 0.5 where there is none
+    BEST_CLAUSE = 14  # the tool's share of the best score in the clause that suits it best
+    UNEXPLAINED = 15  # the same, but of what the clause's other likely tools leave open
+    CLAUSES = 16  # log of the number of clauses, over 3
+    DENSE_CLAUSE = 17  # cosine of the closest clause; this and the next need an encoder on the host, else 0
+    DENSE_POSITION = 18
 
 
 class Relation(IntEnum):
@@ -148,11 +155,14 @@ def node_features(
     visible: jax.Array,
     produced: jax.Array,
     precedes: jax.Array,
+    clause_scores: tuple[jax.Array, jax.Array, jax.Array],
+    clauses: jax.Array,
 ) -> jax.Array:
-    """float32 [C, 12], columns as in ``Node``; rows of padding are 0.
+    """float32 [C, 19], columns as in ``Node``; rows of padding are 0.
 
     ``prior`` [C] are log-odds, ``text`` the dense, lexical and memory score of each tool [C], ``produced`` is
-    ``produces`` [C, C, I], ``precedes`` c(i ≺ j) [C, C]. Likely means sigmoid(prior).
+    ``produces`` [C, C, I], ``precedes`` c(i ≺ j) [C, C]. Likely means sigmoid(prior). ``clause_scores`` are evidence,
+    recall and dense of ``clause_features``.
     """
     dense, lexical, recall = text
     inputs = library.inputs[tool]
@@ -178,8 +188,43 @@ def node_features(
         Node.FOLLOW: jnp.sum(rho(precedes) * likely[:, None], axis=0) / jnp.maximum(1e-6, jnp.sum(likely)),
         Node.FAMILY: jnp.sum(same_family, axis=1) / jnp.maximum(1, jnp.sum(valid)),
     }
-    stacked = jnp.stack([columns[feature].astype(jnp.float32) for feature in Node], axis=1)
+    stacked = jnp.stack([columns[feature].astype(jnp.float32) for feature in columns], axis=1)
+    stacked = jnp.concatenate([stacked, clause_features(*clause_scores, likely, clauses)], axis=1)
     return jnp.where(valid[:, None], stacked, 0.0)
+
+
+SHARP = 20.0  # of the softmax over clauses that turns cosines into a place
+
+
+def clause_features(
+    evidence: jax.Array, recall: jax.Array, dense: jax.Array, likely: jax.Array, clauses: jax.Array
+) -> jax.Array:
+    """float32 [C, 7], the columns of ``Node`` from POSITION on.
+
+    ``evidence`` and ``recall`` [C, S] are what each clause adds to a tool's BM25 and to its path memory, ``dense``
+    [C, S] the cosine of the clause, ``likely`` [C] the tool's probability, ``clauses`` their number.
+    """
+    place = jnp.arange(evidence.shape[1]) / jnp.maximum(1, clauses - 1)
+
+    def position(scores: jax.Array) -> jax.Array:
+        weight = jnp.maximum(scores, 0.0) ** 2
+        total = jnp.sum(weight, axis=1)
+        return jnp.where(total > 1e-9, weight @ place / jnp.maximum(total, 1e-9), 0.5)
+
+    share = evidence / jnp.maximum(jnp.max(evidence, axis=0, keepdims=True), 1e-6)
+    claim = share * likely[:, None]
+    best, second = jax.lax.top_k(claim.T, 2)[0].T  # [S] each
+    rival = jnp.where(claim == best[None], second[None], best[None])
+    columns = [
+        position(evidence),
+        position(recall),
+        jnp.max(share, axis=1),
+        jnp.max(share * (1 - rival), axis=1),
+        jnp.broadcast_to(jnp.log(jnp.maximum(clauses, 1)) / 3, likely.shape),
+        jnp.max(dense, axis=1),
+        jax.nn.softmax(jnp.where(jnp.arange(dense.shape[1])[None] < clauses, SHARP * dense, -1e9), axis=1) @ place,
+    ]
+    return jnp.stack(columns, axis=1)
 
 
 def relations(library: DeviceLibrary, tool: jax.Array, produced: jax.Array, precedes: jax.Array) -> jax.Array:

@@ -16,7 +16,9 @@ from jax.sharding import Mesh, PartitionSpec
 
 from spm_jax.features import membership, node_features, pair_counts, produces, relations
 from spm_jax.placement import LIBRARY
+from spm_jax.ragged import fold_lists
 from spm_jax.text.lexical import gather_scores
+from spm_jax.text.segments import SEGMENTS
 from spm_jax.types import DeviceLibrary, Frontier, Memory, RequestArrays, pytree
 
 ANCHORS = 64
@@ -48,7 +50,7 @@ class Propagated(IntEnum):
     PRODUCER = 14  # log(1 + probability-weighted missing inputs of anchors that the tool outputs)
     EXTENDED = 15  # BM25 with used tools' documents extended by the requests that call them, over its maximum
     FAMILY_EXTENDED = 16  # the family's best of it
-
+    CATEGORY = 17  # share of the anchors' probability in the tool's category
 
 
 @pytree
@@ -69,16 +71,26 @@ class Scores:
 
 
 def query_embedding(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
-    """float32 [E]: the request's TF-IDF projected as the library's documents were, length 1 (0 without known words)."""
-    weight = _tfidf(library, request)
-    query = jnp.sum(weight[:, None] * library.projection[request.words], axis=0)
+    """float32 [E]: the request's TF-IDF projected as the library's documents were, length 1 (0 without known words).
+
+    Where the library was encoded on the host, the request's own vector turned as those of the library were.
+    """
+    if library.encoded:
+        query = request.query @ library.projection
+    else:
+        query = jnp.sum(_tfidf(library, request)[:, None] * library.projection[request.words], axis=0)
     return query / jnp.maximum(jnp.linalg.norm(query), 1e-9)
 
 
 def _tfidf(library: DeviceLibrary, request: RequestArrays) -> jax.Array:
     there = request.words >= 0
     weight = jnp.where(there, (1 + jnp.log(jnp.maximum(request.counts, 1))) * library.idf[request.words], 0.0)
-    return weight / jnp.maximum(jnp.linalg.norm(weight), 1e-9)
+    return request.share * weight / jnp.maximum(jnp.sqrt(jnp.sum(request.share * weight**2)), 1e-9)
+
+
+def lexical_weight(request: RequestArrays) -> jax.Array:
+    """float32 [W]: what a BM25 impact is multiplied by; a word counts by the root of its count."""
+    return request.share * jnp.sqrt(request.counts)
 
 
 def _rows(memory: Memory, request: RequestArrays) -> jax.Array:
@@ -95,7 +107,7 @@ def memory_scores(library: DeviceLibrary, memory: Memory, request: RequestArrays
 def extended_scores(memory: Memory, request: RequestArrays) -> jax.Array:
     """float32 [U]: BM25 of the used tools' extended documents; a word counts by the root of its count."""
     row = _rows(memory, request)
-    return jnp.where(row >= 0, jnp.sqrt(request.counts), 0.0) @ memory.extended[row]
+    return jnp.where(row >= 0, lexical_weight(request), 0.0) @ memory.extended[row]
 
 
 def _places(library: DeviceLibrary, memory: Memory) -> tuple[jax.Array, jax.Array]:
@@ -124,7 +136,7 @@ def library_scores(
     used, used_family = _places(library, memory)
     query = query_embedding(library, request)
     dense = library.embedding @ query
-    impact = gather_scores(library.lexical, request.words, jnp.sqrt(request.counts), len(nothing))
+    impact = gather_scores(library.lexical, request.words, lexical_weight(request), len(nothing))
     lexical = impact / jnp.maximum(jnp.max(impact), 1e-9)
     recall = memory_scores(library, memory, request)  # [U]
     in_memory = nothing.at[used].set(recall, mode="drop")
@@ -151,6 +163,7 @@ def library_scores(
     anchors, likely = _anchors(library, weighted(first, anchor_weights), mesh)
     reached = _reached(memory, anchors, likely)  # [U]
     produced = _produced(library, anchors, likely, request.visible)
+    mass = no_family.at[library.category[anchors]].add(likely)  # categories are fewer than families
     called = jnp.where(memory.groups > 0, used, len(nothing))
     extended = impact.at[called].set(extended_scores(memory, request), mode="drop")
     extended = extended / jnp.maximum(jnp.max(extended), 1e-9)
@@ -160,6 +173,7 @@ def library_scores(
         Propagated.PRODUCER: jnp.log1p(produced),
         Propagated.EXTENDED: extended,
         Propagated.FAMILY_EXTENDED: no_family.at[library.family].max(extended)[library.family],
+        Propagated.CATEGORY: (mass / jnp.maximum(jnp.sum(mass), 1e-9))[library.category],
     }
     return Scores(query, (dense, lexical, in_memory), first + tuple(columns[name] for name in Propagated))
 
@@ -224,6 +238,32 @@ def candidates(
     return scores, odds, best_tools(odds, size, mesh)[1]
 
 
+def clause_scores(
+    library: DeviceLibrary, memory: Memory, request: RequestArrays, tool: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """What each clause adds to the BM25 (of the extended document where training used the tool) and to the path memory
+    of the tools [C]: float32 [C, S] each."""
+    size = len(tool)
+    column = jnp.full(len(library.valid), size).at[tool].set(jnp.arange(size), mode="drop")
+    weight = lexical_weight(request)
+    ids = request.words
+
+    def add(scores: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
+        at = jnp.where(there, column[library.lexical.tool[place]], size)
+        impact = weight[row] * library.lexical.weight[place]
+        return scores.at[at, request.segment[row]].add(impact, mode="drop")
+
+    length = jnp.where(ids >= 0, library.lexical.length[ids], 0)
+    lexical = fold_lists(library.lexical.start[ids], length, add, jnp.zeros((size, SEGMENTS), jnp.float32))
+    row, slot = _rows(memory, request), memory.slot[tool]
+    called = (slot >= 0) & (memory.groups[slot] > 0)
+    there = (row >= 0)[:, None] & called[None, :]
+    clause = jax.nn.one_hot(request.segment, SEGMENTS)  # [W, S]
+    extended = jnp.where(there, memory.extended[row[:, None], slot[None, :]], 0.0) * weight[:, None]
+    recall = jnp.where(there, memory.recall[row[:, None], slot[None, :]], 0.0) * _tfidf(library, request)[:, None]
+    return jnp.where(called[:, None], extended.T @ clause, lexical), recall.T @ clause
+
+
 @jax.default_matmul_precision(PRECISION)
 def select(
     library: DeviceLibrary,
@@ -252,13 +292,18 @@ def select(
     embedding = library.embedding[tool]
     text = tuple(score[tool] for score in scores.text)
     precedes, _ = pair_counts(memory, tool)
+    clauses = 1 + jnp.max(jnp.where(request.words >= 0, request.segment, 0))
+    dense = embedding @ (request.clauses @ library.projection).T if library.encoded else jnp.zeros((size, SEGMENTS))
+    by_clause = (*clause_scores(library, memory, request, tool), dense)
     return Frontier(
         tool=tool,
         valid=valid,
         prior=prior,
         query=scores.query[:width],
         text=embedding[:, :width],
-        node=node_features(library, memory, tool, valid, prior, text, request.visible, produced, precedes),
+        node=node_features(
+            library, memory, tool, valid, prior, text, request.visible, produced, precedes, by_clause, clauses
+        ),
         relation=relations(library, tool, produced, precedes),
         produces=produced,
         required=required,

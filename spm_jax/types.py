@@ -46,6 +46,7 @@ class DeviceLibrary:
     valid: jax.Array  # bool [N]
     embedding: jax.Array  # float32 [N, E]: rows of length 1; the first 64 columns are the networks' input
     family: jax.Array  # int32 [N], below F
+    category: jax.Array  # int32 [N], below F: what stands before the first "/" of the family
     name: jax.Array  # int32 [N]: equal where the words of the names are equal
     name_words: jax.Array  # int32 [N, 8]
     inputs: jax.Array  # int32 [N, I]: keys of the required inputs
@@ -54,8 +55,9 @@ class DeviceLibrary:
     lexical: Postings  # words -> tools, BM25 impact
     producers: Postings  # keys -> tools that output them
     idf: jax.Array  # float32 [words]
-    projection: jax.Array  # float32 [words, E]: TF-IDF -> embedding
+    projection: jax.Array  # float32 [words, E]: TF-IDF -> embedding; [E, E]: an encoder's vector -> embedding
     families: int = static()  # F
+    encoded: bool = static(False)  # whether an encoder on the host makes the requests' vectors
 
 
 @pytree
@@ -83,9 +85,13 @@ class Memory:
 class RequestArrays:
     """A request as the program takes it."""
 
-    words: jax.Array  # int32 [W]: distinct words of the text
-    counts: jax.Array  # float32 [W]
+    words: jax.Array  # int32 [W]: words of the text, an entry for each clause that one stands in
+    counts: jax.Array  # float32 [W]: times the word stands in the whole text
+    share: jax.Array  # float32 [W]: 1 over the number of the word's entries
+    segment: jax.Array  # int32 [W]: number of the clause
     visible: jax.Array  # int32 [V]: keys of F0(q)
+    query: jax.Array  # float32 [E]: what the encoder on the host says; 0 where there is none
+    clauses: jax.Array  # float32 [S, E]: the same of each clause
 
 
 @pytree

@@ -280,7 +280,7 @@ def node_features(
     tool: Sequence[int],
     family: np.ndarray,
 ) -> np.ndarray:
-    """float64 [C, 12] of C valid tools, columns as in ``Node``; all arrays are of those C tools."""
+    """float64 [C, 12] of C valid tools, the first columns of ``Node``; all arrays are of those C tools."""
     c = len(tool)
     likely = [sigmoid(x) for x in prior]
     rows = np.zeros((c, 12))
@@ -307,6 +307,31 @@ def node_features(
             sum(family[j] == family[i] for j in range(c)) / c,
         ]
     return rows
+
+
+def clause_features(
+    evidence: np.ndarray, recall: np.ndarray, dense: np.ndarray, likely: np.ndarray, clauses: int
+) -> np.ndarray:
+    """float64 [C, 7]: the columns of ``Node`` from POSITION on, of [C, S] scores of which ``clauses`` columns count."""
+    rows = []
+    places = [s / max(1, clauses - 1) for s in range(clauses)]
+    best = [max(max(row[s] for row in evidence), 1e-6) for s in range(clauses)]
+
+    def position(row: np.ndarray) -> float:
+        weight = [max(row[s], 0) ** 2 for s in range(clauses)]
+        return sum(w * p for w, p in zip(weight, places)) / sum(weight) if sum(weight) > 1e-9 else 0.5
+
+    for i in range(len(evidence)):
+        share_of = [evidence[i][s] / best[s] for s in range(clauses)]
+        open_ = [
+            share_of[s] * (1 - max(likely[j] * evidence[j][s] / best[s] for j in range(len(evidence)) if j != i))
+            for s in range(clauses)
+        ]
+        pull = [math.exp(20 * dense[i][s]) for s in range(clauses)]
+        at = sum(w * p for w, p in zip(pull, places)) / sum(pull)
+        most = math.log(max(clauses, 1)) / 3
+        rows.append([position(evidence[i]), position(recall[i]), max(share_of), max(open_), most, max(dense[i]), at])
+    return np.array(rows)
 
 
 NEUTRAL, FEEDS, FED_BY, SAME_NAME, SAME_FAMILY = range(5)

@@ -135,9 +135,9 @@ def encoder_flops(n: int, inputs: int, width: int) -> int:
 def test_network_flops_by_hand() -> None:
     plan, params, candidates, menu = small_networks()
     heads = 1 + 1 + 9  # member, entry, 8 slots and none
-    retriever = encoder_flops(10, 4 + 4 + 12, 8) + 2 * 10 * 8 * heads
+    retriever = encoder_flops(10, 4 + 4 + len(Node), 8) + 2 * 10 * 8 * heads
     pairs = 2 * 6 * 6 * 16 * 2 + 2 * 2 * 6 * 8 * 8 + 2 * 6 * 6 * 8  # bias of 2 heads; before and after; their product
-    reranker = encoder_flops(6, 4 + 4 + 14, 8) + pairs + 2 * 6 * 8 * heads
+    reranker = encoder_flops(6, 4 + 4 + len(Node) + 2, 8) + pairs + 2 * 6 * 8 * heads
     assert floor.network_flops(plan, candidates, menu, params) == {"retriever": retriever, "reranker": reranker}
 
 

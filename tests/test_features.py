@@ -22,6 +22,7 @@ from spm_jax.features import (
     Pair,
     Relation,
     chi,
+    clause_features,
     first_log_odds,
     jaccard,
     kappa,
@@ -32,7 +33,9 @@ from spm_jax.features import (
     produces,
     rho,
 )
+from spm_jax.frontier import clause_scores
 from spm_jax.memory import MemoryBuilder
+from spm_jax.text.segments import SEGMENTS
 
 SEEDS = range(3)
 rows = arrays(np.int32, (5, 4), elements=st.integers(-1, 5))
@@ -132,7 +135,37 @@ def test_node_features_are_the_oracles(seed, number):
     expected = reference.node_features(
         frontier.prior, text, inputs, outputs, known, request.visible, world.statistics, frontier.tool, family
     )
-    np.testing.assert_allclose(frontier.node, expected, atol=2e-5)
+    np.testing.assert_allclose(frontier.node[:, : Node.POSITION], expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("clauses", [1, 3, SEGMENTS])
+def test_clause_features_are_the_oracles(clauses):
+    rng = np.random.default_rng(clauses)
+    evidence, recall, dense = (np.zeros((9, SEGMENTS), np.float32) for _ in range(3))
+    evidence[:, :clauses] = rng.random((9, clauses)) * (rng.random((9, clauses)) < 0.7)
+    recall[:, :clauses] = rng.normal(size=(9, clauses))
+    dense[:, :clauses] = rng.uniform(-1, 1, (9, clauses))
+    dense[:, 0] = np.abs(dense[:, 0])  # columns beyond the clauses are 0, which a request's best clause is above
+    evidence[4] = recall[4] = 0  # nothing speaks for this tool
+    likely = rng.random(9).astype(np.float32)
+    expected = reference.clause_features(evidence, recall, dense, likely, clauses)
+    np.testing.assert_allclose(clause_features(evidence, recall, dense, likely, clauses), expected, atol=1e-5)
+
+
+@cases()
+def test_clause_scores_add_up_to_the_scores_of_the_whole_request(seed, number):
+    world, request, memory, frontier = seen(seed, number)
+    evidence, recall = jax.jit(clause_scores)(world.indexed.arrays, memory, request, frontier.tool)
+    np.testing.assert_allclose(np.sum(recall, axis=1), frontier.node[:, Node.MEMORY], atol=1e-5)
+    words = reference_words(world, request)
+    for clause in range(SEGMENTS):
+        if clause not in words:
+            assert not np.asarray(evidence)[:, clause].any() and not np.asarray(recall)[:, clause].any()
+
+
+def reference_words(world: World, request) -> set[int]:
+    """The clauses that hold a known word."""
+    return {int(s) for s, w in zip(request.segment, request.words) if w >= 0}
 
 
 @cases()
@@ -213,7 +246,7 @@ def test_padding_of_a_frontier_is_empty_and_changes_nothing():
         np.asarray(frontier.prior)[:n], text, inputs, outputs, known, request.visible, world.statistics,
         np.asarray(frontier.tool)[:n], family,
     )  # fmt: skip
-    np.testing.assert_allclose(np.asarray(frontier.node)[:n], expected, atol=2e-5)
+    np.testing.assert_allclose(np.asarray(frontier.node)[:n, : Node.POSITION], expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("names", [("alpha", "beta"), ("!!!", "???")])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spm_jax.data.schema import Field, Tool
 from spm_jax.text.documents import content_words, tokenize, tool_document
+from spm_jax.text.segments import SEGMENTS, clauses
 from spm_jax.text.vocabulary import build_vocabulary, request_words
 
 texts = st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), min_size=1, max_size=6)
@@ -43,11 +44,33 @@ def test_tfidf_is_the_oracle(words):
 
 def test_request_words_by_hand():
     vocabulary = build_vocabulary([["rain", "sun"], ["rain"], ["wind"]])
-    ids, counts = request_words(vocabulary, "Rain and sun, sun and unheard", 4)
-    assert ids.tolist() == [0, 1, -1, -1] and counts.tolist() == [1, 2, 0, 0]
-    assert ids.dtype == np.int32 and counts.dtype == np.float32
+    found = request_words(vocabulary, "Rain in the wind, sun or sun after rain", 6)
+    # Two clauses: rain, wind | sun, sun, rain. Rain has an entry in each, and half a share of every sum.
+    assert found.ids.tolist() == [0, 0, 1, 2, -1, -1] and found.segment.tolist() == [0, 1, 1, 0, 0, 0]
+    assert found.counts.tolist() == [2, 2, 2, 1, 0, 0] and found.share.tolist() == [0.5, 0.5, 1, 1, 0, 0]
+    assert [array.dtype for array in found] == [np.int32, np.float32, np.float32, np.int32]
     empty = request_words(vocabulary, "", 2)
-    assert empty[0].tolist() == [-1, -1] and empty[1].tolist() == [0, 0]
+    assert empty.ids.tolist() == [-1, -1] and not empty.share.any()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("rain", ["rain"]),
+        ("First find order 7. Then mail the receipt, and finally close it.",
+         ["First find order 7.", "Then mail the receipt", "and close it."]),
+        ("Weather at 40.5, -3.2 in v1.2 form", ["Weather at 40.5", "-3.2 in v1.2 form"]),
+        ("查询北京天气。然后订酒店", ["查询北京天气。", "然后订酒店"]),
+        (" ".join(f"step number{n}." for n in range(40)), None),
+    ],
+)  # fmt: skip
+def test_clauses(text, expected):
+    found = clauses(text)
+    assert len(found) <= SEGMENTS and all(found)
+    if expected is not None:
+        assert found == expected
+    assert content_words(" ".join(found)) == [w for w in content_words(text) if w not in ("finally", "next", "plus")]
 
 
 def test_the_rarest_words_of_a_long_text_are_kept():

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from spm_jax.text.documents import content_words
+from spm_jax.text.segments import clauses
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,29 @@ def build_vocabulary(documents: Sequence[Sequence[str]]) -> Vocabulary:
     return Vocabulary(words, np.log1p((len(documents) - df + 0.5) / (df + 0.5)).astype(np.float32))
 
 
-def request_words(vocabulary: Vocabulary, text: str, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The words of a request as the program takes them: int32 [width] ids (-1 = none) and float32 [width] counts.
+class RequestWords(NamedTuple):
+    """The known words of a request, an entry for each clause that a word stands in; padding has id -1."""
 
-    Of a text with more distinct known words, the ``width`` rarest are kept (highest idf; ties by id).
+    ids: np.ndarray  # int32 [W]
+    counts: np.ndarray  # float32 [W]: times the word stands in the whole request
+    share: np.ndarray  # float32 [W]: 1 over the number of its entries, so that a sum over entries counts a word once
+    segment: np.ndarray  # int32 [W]: number of the clause
+
+
+def request_words(vocabulary: Vocabulary, text: str, width: int) -> RequestWords:
+    """The words of a request as the program takes them, W = ``width`` entries.
+
+    Of a text with more, the rarest words are kept (highest idf; ties by id), each with all its entries that fit.
     """
-    found = Counter(vocabulary.index[word] for word in content_words(text) if word in vocabulary.index)
-    kept = sorted(sorted(found, key=lambda word: (-vocabulary.idf[word], word))[:width])
-    ids = np.full(width, -1, np.int32)
-    number = np.zeros(width, np.float32)
-    ids[: len(kept)] = kept
-    number[: len(kept)] = [found[word] for word in kept]
-    return ids, number
+    known = [[vocabulary.index[w] for w in content_words(clause) if w in vocabulary.index] for clause in clauses(text)]
+    counts = Counter(word for clause in known for word in clause)
+    entries = [(word, place) for place, clause in enumerate(known) for word in set(clause)]
+    entries.sort(key=lambda entry: (-vocabulary.idf[entry[0]], entry))
+    entries = sorted(entries[:width])
+    times = Counter(word for word, _ in entries)
+    ids, number = np.full(width, -1, np.int32), np.zeros(width, np.int32)
+    out = RequestWords(ids, np.zeros(width, np.float32), np.zeros(width, np.float32), number)
+    for place, (word, clause) in enumerate(entries):
+        for array, value in zip(out, (word, counts[word], 1 / times[word], clause)):
+            array[place] = value
+    return out

@@ -76,7 +76,7 @@ def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: flo
         requests=requests,
         golds=golds,
         fixed=fixed_orders(indexed, golds, groups),
-        arrays=tuple(indexed.request(request) for request in requests),
+        arrays=tuple(indexed.requests(requests)),
         memory=builder,
     )
 
