@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spm_jax.baselines import BASELINES
+from spm_jax.baselines import available
 from spm_jax.baselines.order_only import fit_order_only
 from spm_jax.builder import MenuBuilder
 from spm_jax.data.labels import Gold
@@ -42,7 +42,7 @@ def baseline_constructors(
     library: Library, train: Sequence[Request], seed: int, builder: MenuBuilder | None = None
 ) -> list[MenuConstructor]:
     """Every baseline, fitted on the training requests; with ``builder``, order-only takes its reranker's order."""
-    fitted = [fit(library, train, seed=seed) for name, fit in BASELINES.items() if name != "order_only"]
+    fitted = [fit(library, train, seed=seed) for name, fit in available(library).items() if name != "order_only"]
     if builder is not None:
         fitted.append(fit_order_only(library, train, seed=seed, order=builder.order))
     return fitted
@@ -62,7 +62,7 @@ def evaluate(
     used = set(called_tools(library_golds(library, train)).tolist())
     cold = [cold_tools(gold, used) for gold in golds]
     visible = [frozenset(visible_keys(request, schemas.known)) for request in test]
-    scores = Scores([Case(r.group, len(gold), int(c.sum())) for r, gold, c in zip(test, golds, cold)])
+    scores = Scores([Case(r.id, r.group, len(gold), int(c.sum())) for r, gold, c in zip(test, golds, cold)])
     for constructor in constructors:
         began = time.monotonic()
         rows = []
