@@ -24,13 +24,14 @@ from spm_jax.quickstart import aligned
 from spm_jax.tables import Table, markdown, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS, RESULTS = (ROOT / "README.md", ROOT / "docs" / "performance.md"), ROOT / "experiments" / "results"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "results.md")
+RESULTS = ROOT / "experiments" / "results"
 BLOCK = re.compile(r"(<!-- results:([a-z0-9_]+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 BENCH = "bench"  # of spm bench, not of a training run
-BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject"  # shown beside each other
+BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject_float32"  # shown beside each other
 COLUMNS = (
-    "complete_chain@32", "tool_recall@32", "early_entry@5", "first_action", "ordered_prefix", "executable_prefix@8",
-    "producer_violations", "frontier_chain@128",
+    "complete_chain", "tool_recall", "early_entry@5", "first_action", "ordered_prefix", "chain_order",
+    "executable_prefix@8", "producer_violations", "frontier_chain@128",
 )  # fmt: skip
 
 
@@ -38,6 +39,12 @@ def _made(meta: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in meta["versions"].items())
     made = f"`{meta['command']}` ({versions}; {meta['machine']['cores']} cores"
     return made + (f"; {meta['seconds'] / 60:.0f} minutes)" if "seconds" in meta else ")")
+
+
+def _columns(table: Table) -> list[str]:
+    """``COLUMNS`` as the table calls them: the first two carry the size of its menus."""
+    size = table["meta"]["test_metric"].partition("@")[2]
+    return [f"{name}@{size}" if name in ("complete_chain", "tool_recall") else name for name in COLUMNS]
 
 
 def render_results(path: Path) -> str:
@@ -50,7 +57,8 @@ def render_results(path: Path) -> str:
     table = read_table(path)
     if path.stem == BFLOAT16:
         return _precisions(read_table(path.with_stem(BFLOAT16_BASE)), table)
-    return f"Made by {_made(table['meta'])}:\n\n{aligned(markdown(table, metrics=COLUMNS))}\n"
+    shown = aligned(markdown(table, _columns(table), {table["meta"]["test_metric"]}))
+    return f"Made by {_made(table['meta'])}:\n\n{shown}\n"
 
 
 def _precisions(exact: Table, rounded: Table) -> str:

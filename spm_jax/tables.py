@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.schema import DataError
-from spm_jax.stats import group_interval, mcnemar
+from spm_jax.stats import group_interval, mcnemar, paired_interval
 
 LENGTHS = (("2", 2, 2), ("3-4", 3, 4), ("5-6", 5, 6), (">=7", 7, 1 << 30))  # name, smallest, largest chain
 LOWER_IS_BETTER = frozenset({"producer_violations"})
@@ -29,6 +29,7 @@ Table = dict[str, Any]
 class Case:
     """What a table needs to know about one test request besides its scores."""
 
+    id: str
     group: str
     length: int  # T, gold calls without repeats
     cold: int  # gold tools that no training path of the fold used
@@ -62,8 +63,10 @@ def make_table(
     """The result JSON {"meta": .., "rows": [..]}; ``results`` maps a row's name to ``score_menu`` of each case.
 
     A row holds "metrics", "by_length" (chains of 2, 3-4, 5-6, >= 7), "warm" (chains whose every tool training used),
-    "cold" (the other chains) and, from the second row on, "mcnemar" of the first row against it on ``test_metric``.
-    Raises DataError where a row does not score every case, or not on ``test_metric``.
+    "cold" (the other chains) and, from the second row on, "difference", the first row minus it in every metric that
+    both have, over the same requests with an interval over groups, and "mcnemar" of the first row against it on
+    ``test_metric`` where that is 0 or 1 (a mean over seeds is not). Raises DataError where a row does not score every
+    case, or not on ``test_metric``.
     """
     first = next(iter(results), None)
     if first is None or not cases:
@@ -89,11 +92,27 @@ def make_table(
             "cold": part([not keep for keep in warm]),
         }
         if name != first:
+            row["difference"] = _differences(results[first], scores, [case.group for case in cases])
             outcome = ([score[test_metric] for score in results[first]], [score[test_metric] for score in scores])
-            row["mcnemar"] = {"metric": test_metric, "first": first, **mcnemar(*outcome)}
+            if set(outcome[0] + outcome[1]) <= {0.0, 1.0}:
+                row["mcnemar"] = {"metric": test_metric, "first": first, **mcnemar(*outcome)}
         rows.append(row)
-    counted = {"requests": len(cases), "groups": len({case.group for case in cases})}
+    counted = {"requests": len(cases), "groups": len({case.group for case in cases}), "test_metric": test_metric}
     return {"meta": {**meta, **counted}, "rows": rows}
+
+
+def _differences(
+    ours: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]], groups: Sequence[str]
+) -> Metrics:
+    """{metric: {"mean", "low", "high", "n"}} of ours - other, over the requests for which both define the metric."""
+    found: Metrics = {}
+    for name in dict.fromkeys(name for score in ours for name in score):
+        rows = [row for row in range(len(ours)) if name in ours[row] and name in other[row]]
+        if rows:
+            pairs = [ours[r][name] for r in rows], [other[r][name] for r in rows]
+            mean, low, high = paired_interval(*pairs, [groups[r] for r in rows])
+            found[name] = {"mean": mean, "low": low, "high": high, "n": len(rows)}
+    return found
 
 
 def make_meta(*, tools: int, folds: int, seeds: Sequence[int], command: str, **extra: Any) -> dict[str, Any]:
@@ -107,6 +126,26 @@ def make_meta(*, tools: int, folds: int, seeds: Sequence[int], command: str, **e
     machine = {"cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()}
     known = {"N": tools, "folds": folds, "seeds": list(seeds), "command": command}
     return {**known, "versions": versions, "machine": {**machine, "architecture": platform.machine()}, **extra}
+
+
+def write_scores(
+    path: str | os.PathLike,
+    cases: Sequence[Case],
+    results: Mapping[str, Sequence[Mapping[str, float]]],
+    meta: Mapping[str, Any],
+) -> None:
+    """Write every metric of every request, which a table of several runs is made from; atomically."""
+    record = {"meta": dict(meta), "cases": [asdict(case) for case in cases], "results": results}
+    write_atomic(path, [json.dumps(_rounded(record), ensure_ascii=False, allow_nan=False)])
+
+
+def read_scores(path: str | os.PathLike) -> tuple[list[Case], dict[str, list[dict[str, float]]], dict[str, Any]]:
+    """Cases, results and meta of a file of ``write_scores``. Raises DataError for a file that is none."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        return [Case(**case) for case in record["cases"]], record["results"], record["meta"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as scores of a run ({error!r})") from None
 
 
 def write_table(path: str | os.PathLike, table: Table) -> None:
@@ -145,10 +184,13 @@ def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] 
     """
     rows = table["rows"]
     columns = list(metrics) or list(dict.fromkeys(name for row in rows for name in row["metrics"]))
-    chain = rows[1]["mcnemar"]["metric"] if len(rows) > 1 else "complete_chain@32"
     meta = table["meta"]
+    chain = meta["test_metric"]
     facts = f"N = {meta.get('N', '-')}, {meta['requests']} requests in {meta['groups']} groups"
     facts += f", folds: {meta.get('folds', '-')}, seeds: {', '.join(map(str, meta.get('seeds', [])))}"
+    for name, means in meta.get("by_seed", {}).items():
+        if len(means) > 1:
+            facts += f"; {chain} of each seed ({name}): {', '.join(f'{mean:.3f}' for mean in means)}"
     main = {row["name"]: [row["metrics"].get(column) for column in columns] for row in rows}
     strata = [name for name, _, _ in LENGTHS if any(name in row["by_length"] for row in rows)]
     parts = {
@@ -158,12 +200,12 @@ def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] 
     }
     counts = [cell["n"] if cell else 0 for cell in next(iter(parts.values()))]
     heads = [f"{s} (n={n})" for s, n in zip([*(f"T {s}" for s in strata), "all warm", "some cold"], counts)]
-    p_values = {row["name"]: f"{row['mcnemar']['p']:.2g}" if "mcnemar" in row else "" for row in rows}
+    beaten = {row["name"]: _beaten(row, chain) for row in rows}
     return "\n".join(
         [
             facts + ".",
             "",
-            *_grid(columns, main, spread, p_values),
+            *_grid(columns, main, spread, beaten),
             "",
             f"{chain} by path length, and for chains whose every tool training used (warm) or not (cold):",
             "",
@@ -173,17 +215,26 @@ def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] 
     )
 
 
+def _beaten(row: Mapping[str, Any], metric: str) -> str:
+    """What the first row has more than this one in ``metric``, its interval, and McNemar's p where there is one."""
+    cell = row.get("difference", {}).get(metric)
+    if cell is None:
+        return ""
+    p = f", p = {row['mcnemar']['p']:.2g}" if "mcnemar" in row else ""
+    return f"{cell['mean']:+.3f} [{cell['low']:+.3f}, {cell['high']:+.3f}]{p}"
+
+
 def _grid(
     columns: Sequence[str],
     cells: Mapping[str, Sequence[dict[str, float] | None]],
     spread: Collection[str],
-    p_values: Mapping[str, str] | None = None,
+    beaten: Mapping[str, str] | None = None,
 ) -> list[str]:
     best = []
     for position, column in enumerate(columns):
         means = [round(row[position]["mean"], 3) for row in cells.values() if row[position]]
         best.append((min if column in LOWER_IS_BETTER else max)(means) if means else None)
-    last = ["p (McNemar)"] if p_values else []
+    last = ["first row minus this"] if beaten else []
     lines = ["| " + " | ".join(["", *columns, *last]) + " |", "|" + "---|" * (1 + len(columns) + len(last))]
     for name, row in cells.items():
         shown = []
@@ -191,5 +242,5 @@ def _grid(
             text = f"{cell['mean']:.3f}" if cell else "-"
             text = f"**{text}**" if cell and round(cell["mean"], 3) == top else text
             shown.append(f"{text} [{cell['low']:.3f}, {cell['high']:.3f}]" if cell and column in spread else text)
-        lines.append("| " + " | ".join([name, *shown, *([p_values[name]] if p_values else [])]) + " |")
+        lines.append("| " + " | ".join([name, *shown, *([beaten[name]] if beaten else [])]) + " |")
     return lines

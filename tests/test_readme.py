@@ -85,7 +85,7 @@ def test_tables_are_those_of_the_committed_results(readme):
 
 
 def test_report_renders_a_result_with_its_command(tmp_path):
-    case = Case("g", 3, 0)
+    case = Case("r", "g", 3, 0)
     meta = make_meta(tools=7, folds=1, seeds=[0], command="python -m spm_jax.main --x", seconds=120.0)
     score = {"complete_chain@32": 1.0, "tool_recall@32": 1.0}
     write_table(tmp_path / "x.json", make_table([case, case], {"State-Path": [score] * 2, "BM25": [score] * 2}, meta))

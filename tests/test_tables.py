@@ -13,7 +13,7 @@ from spm_jax.data.schema import DataError
 from spm_jax.tables import Case
 
 CHAIN = "complete_chain@32"
-CASES = [Case("a", 2, 0), Case("a", 3, 1), Case("b", 6, 0), Case("c", 9, 2)]
+CASES = [Case("1", "a", 2, 0), Case("2", "a", 3, 1), Case("3", "b", 6, 0), Case("4", "c", 9, 2)]
 OURS = [{CHAIN: 1.0, "chain_order": 0.5}, {CHAIN: 1.0}, {CHAIN: 1.0}, {CHAIN: 0.0}]
 OTHER = [{CHAIN: 1.0, "chain_order": 1.0}, {CHAIN: 0.0}, {CHAIN: 0.0}, {CHAIN: 0.0}]
 
@@ -32,7 +32,17 @@ def test_rows_hold_means_strata_and_mcnemar() -> None:
     assert ours["warm"][CHAIN]["mean"] == 1 and ours["warm"][CHAIN]["n"] == 2
     assert ours["cold"][CHAIN]["mean"] == 0.5
     assert "mcnemar" not in ours
+    assert other["difference"][CHAIN] == {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 4}  # group a 0.5, b 1, c 0
+    assert other["difference"]["chain_order"]["mean"] == -0.5 and other["difference"]["chain_order"]["n"] == 1
     assert other["mcnemar"] == {"metric": CHAIN, "first": "Ours", "won": 2, "lost": 0, "p": pytest.approx(0.5)}
+
+
+def test_means_over_seeds_have_a_difference_and_no_mcnemar() -> None:
+    ours = [{CHAIN: 2 / 3}, *OURS[1:]]
+    meta = tables.make_meta(tools=10, folds=2, seeds=[0, 1], command="x", by_seed={"base": [0.7, 0.65]})
+    table = tables.make_table(CASES, {"Ours": ours, "Other": OTHER}, meta)
+    assert "mcnemar" not in table["rows"][1] and table["rows"][1]["difference"][CHAIN]["n"] == 4
+    assert "of each seed (base): 0.700, 0.650" in tables.markdown(table)
 
 
 def test_interval_holds_the_mean() -> None:
@@ -65,8 +75,8 @@ def test_markdown() -> None:
     text = tables.markdown(_table())
     lines = text.splitlines()
     assert lines[0] == "N = 10, 4 requests in 3 groups, folds: 2, seeds: 0."
-    assert lines[2] == f"|  | {CHAIN} | chain_order | p (McNemar) |"
-    assert "**0.750** [" in lines[4] and lines[5].endswith("| 0.5 |")
+    assert lines[2] == f"|  | {CHAIN} | chain_order | first row minus this |"
+    assert "**0.750** [" in lines[4] and lines[5].endswith("| +0.500 [+0.000, +1.000], p = 0.5 |")
     assert "**1.000**" in lines[5]
     assert any("T 3-4 (n=1)" in line and "all warm (n=2)" in line for line in lines)
     assert all(line.count("|") == lines[2].count("|") for line in lines[2:6])

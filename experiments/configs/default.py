@@ -15,9 +15,13 @@ def get_config() -> ConfigDict:
     c = ConfigDict()
     c.seed = 0  # of parameters, batch order and dropout; equal seeds give equal parameters
 
+    c.seeds = (0,)  # what experiments.sweep runs; a single run takes ``seed``
+
     c.data = ConfigDict()
-    c.data.source = "jsonl"  # "jsonl" (library and requests below), "world" (embedded) or "traject" (real)
-    c.data.library = ""  # jsonl: library.jsonl; traject: folder or archive of ToolBench
+    # "jsonl" (library and requests below), "world" (embedded), "traject" (real), or a corpus with a library of its own:
+    # "nestools", "seal_tools", "nestful", "restbench"
+    c.data.source = "jsonl"
+    c.data.library = ""  # jsonl: library.jsonl; traject: folder or archive of ToolBench; a corpus: its folder
     c.data.requests = ""  # jsonl: requests.jsonl; traject: folder or archive of TRAJECT-Bench
     c.data.responses = False  # traject: also read recorded responses for outputs
     c.data.tools = 2000  # world: size of the library
@@ -25,10 +29,12 @@ def get_config() -> ConfigDict:
     c.data.seed = 0  # world: its seed
 
     c.split = ConfigDict()
-    c.split.folds = 5  # over groups: a call sequence is never on both sides
+    c.split.kind = "sequence"  # folds over groups; "domain": fold f leaves the f-th domain (by name) out
+    c.split.folds = 5  # of "sequence": a call sequence is never on both sides
     c.split.run = (0,)  # the folds to run
 
     c.text = ConfigDict()
+    c.text.encoder = ""  # "": LSA fitted on the library; "minilm"; or a folder in the Hugging Face layout
     c.text.search_width = 256  # E: width of the LSA embedding that search uses
     c.text.width = 64  # D: its first columns, the input of the networks
 

@@ -1,8 +1,10 @@
 """TRAJECT-Bench over the whole ToolBench library, sequence split, five folds: the project's main result.
 
-Run:  python -m spm_jax.main --config=experiments/configs/traject.py --workdir=runs/traject \
+Run:  pip install '.[minilm]'
+      python -m experiments.sweep --config=experiments/configs/traject.py --workdir=runs/traject \
           --out=experiments/results/traject.json
-      (under 40 minutes on two cores; one fold: --config.split.run='(0,)')
+      (about an hour on two cores, of which ten minutes embed the library once;
+      one fold and seed: python -m spm_jax.main --config=experiments/configs/traject.py --workdir=DIR)
 Expect: the table of README.md and experiments/results/traject.json.
 """
 
@@ -18,6 +20,8 @@ def get_config() -> ConfigDict:
     c.data.library = "../shared/data/toolbench"
     c.data.requests = "../shared/data/traject_bench"
     c.split.run = (0, 1, 2, 3, 4)
+    c.seeds = (0, 1, 2)
+    c.text.encoder = "minilm"
     # 760 requests of 123 groups: shown the text embeddings, the networks learn requests by heart (inner folds).
     c.retriever.text_scale = c.reranker.text_scale = 0.0
     c.menu.hedge = 0.5

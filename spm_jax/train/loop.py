@@ -21,14 +21,16 @@ from spm_jax import bundle
 from spm_jax.builder import MenuBuilder
 from spm_jax.bundle import TrainedMenus, make_plan
 from spm_jax.data import jsonl
+from spm_jax.data.corpora import CORPORA, read_corpus
 from spm_jax.data.paths import library_golds
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library, Request
-from spm_jax.data.splits import sequence_folds
+from spm_jax.data.splits import domain_folds, sequence_folds
 from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import IndexedLibrary, index_library
 from spm_jax.evaluate import STATE_PATH, Scores, baseline_constructors, best_baseline, evaluate
-from spm_jax.tables import make_meta, make_table, markdown, write_table
+from spm_jax.tables import make_meta, make_table, markdown, write_scores, write_table
+from spm_jax.text.bert import load_encoder
 from spm_jax.train.mesh import training_mesh
 from spm_jax.train.pipeline import Recipe, train
 from spm_jax.train.prepare import fixed_orders, make_corpus
@@ -42,7 +44,7 @@ def load_data(data: ConfigDict) -> tuple[Library, tuple[Request, ...]]:
     if data.source == "world":
         world = make_world(data.seed, data.tools, data.count)
         return world.library, world.requests
-    for name in ("library", "requests"):
+    for name in ("library",) if data.source in CORPORA else ("library", "requests"):
         if not data[name]:
             raise DataError(f"config.data.{name} is empty; give its path with --config.data.{name}=PATH")
     if data.source == "jsonl":
@@ -52,7 +54,10 @@ def load_data(data: ConfigDict) -> tuple[Library, tuple[Request, ...]]:
         library, _ = toolbench.read_library(data.library, responses=responses)
         requests, _ = traject.read_requests(data.requests, library)
         return library, requests
-    raise DataError(f"config.data.source = {data.source!r}; known are jsonl, world, traject")
+    if data.source in CORPORA:
+        library, requests, _ = read_corpus(data.source, data.library)
+        return library, requests
+    raise DataError(f"config.data.source = {data.source!r}; known are jsonl, world, traject, {', '.join(CORPORA)}")
 
 
 def _recipe(c: ConfigDict) -> Recipe:
@@ -85,7 +90,7 @@ def _plan(c: ConfigDict) -> Any:
 
 def _identity(c: ConfigDict, indexed: IndexedLibrary, requests: Sequence[Request]) -> dict[str, Any]:
     """What a resumed run must share with the saved one. What changes neither data nor parameters may differ."""
-    free = ("split", "baselines", "must_beat", "checkpoint_every", "log_every")
+    free = ("split", "seeds", "baselines", "must_beat", "checkpoint_every", "log_every")
     config = {key: value for key, value in c.to_dict().items() if key not in free}
     config["data"] = {key: value for key, value in config["data"].items() if key not in ("library", "requests")}
     text = json.dumps(config, sort_keys=True)
@@ -151,6 +156,15 @@ def _command() -> str:
     return shlex.join([*start, *sys.argv[1:]])
 
 
+def _folds(split: ConfigDict, requests: Sequence[Request]) -> np.ndarray:
+    """int [R]: the fold of each request. Raises DataError for an unknown kind of split."""
+    if split.kind == "sequence":
+        return sequence_folds(requests, split.folds)
+    if split.kind == "domain":
+        return domain_folds(requests)
+    raise DataError(f"config.split.kind = {split.kind!r}; known are sequence, domain")
+
+
 def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | None = None) -> dict[str, Any]:
     """Train and score the folds that ``config.split.run`` names; write results.json and results.md to ``workdir``.
 
@@ -163,12 +177,13 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
     requests = tuple(request for request in requests if request.trajectory.calls)
     if not requests:
         raise DataError("training: no request has recorded calls (the field 'calls'); nothing can be learned")
-    fold = sequence_folds(requests, c.split.folds)
-    bad = [number for number in c.split.run if not 0 <= number < c.split.folds]
-    if bad or not c.split.run:
-        raise DataError(f"config.split.run = {tuple(c.split.run)}: name folds of 0..{c.split.folds - 1}")
+    fold = _folds(c.split, requests)
+    count = int(fold.max()) + 1
+    if not c.split.run or any(not 0 <= number < count for number in c.split.run):
+        raise DataError(f"config.split.run = {tuple(c.split.run)}: name folds of 0..{count - 1}")
     print(f"{len(library):,} tools, {len(requests):,} requests with trajectories; indexing", file=sys.stderr)
-    indexed = index_library(library, c.text.search_width, c.seed)
+    encoder = load_encoder(c.text.encoder) if c.text.encoder else None
+    indexed = index_library(library, c.text.search_width, c.seed, encoder)
     golds = library_golds(library, requests)
     fixed = fixed_orders(indexed, golds, [request.group for request in requests])
 
@@ -192,22 +207,19 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
                 c.menu.size,
             )
         )
-    table = make_table(
-        scores.cases,
-        scores.results,
-        make_meta(
-            tools=len(library),
-            folds=len(c.split.run),
-            seeds=[c.seed],
-            command=_command(),
-            device=jax.devices()[0].platform,
-            training_seconds=training,
-            seconds=round(time.monotonic() - began, 1),
-        ),
-        f"complete_chain@{c.menu.size}",
+    meta = make_meta(
+        tools=len(library),
+        folds=len(c.split.run),
+        seeds=[c.seed],
+        command=_command(),
+        device=jax.devices()[0].platform,
+        training_seconds=training,
+        seconds=round(time.monotonic() - began, 1),
     )
+    table = make_table(scores.cases, scores.results, meta, f"complete_chain@{c.menu.size}")
     text = markdown(table)
     if is_first():
+        write_scores(workdir / "scores.json", scores.cases, scores.results, meta)
         for path in (workdir / "results.json", *([Path(out)] if out else [])):
             write_table(path, table)
         jsonl.write_atomic(workdir / "results.md", text.splitlines())
