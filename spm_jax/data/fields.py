@@ -219,8 +219,9 @@ def _path_keys(path: str, entity: str) -> Iterable[str]:
 
 
 @lru_cache(maxsize=1 << 17)
-def _cached_path_keys(path: str, entity: str) -> tuple[str, ...]:
-    return tuple(_path_keys(path, entity))
+def path_keys(path: str, entity: str) -> tuple[str, ...]:
+    """Keys of one output path of a tool about ``entity``: the leaf and the qualified leaf, what is distinct of them."""
+    return _distinct(_path_keys(path, entity))
 
 
 def output_keys(tool: Tool) -> tuple[str, ...]:
@@ -230,4 +231,4 @@ def output_keys(tool: Tool) -> tuple[str, ...]:
     a generic name without an owner takes the tool's entity.
     """
     entity = tool_entity(tool)
-    return _distinct(key for f in tool.outputs for key in _cached_path_keys(f.name, entity))
+    return _distinct(key for f in tool.outputs for key in path_keys(f.name, entity))
