@@ -246,19 +246,19 @@ def clause_scores(
     size = len(tool)
     column = jnp.full(len(library.valid), size).at[tool].set(jnp.arange(size), mode="drop")
     weight = lexical_weight(request)
-    ids = request.words
+    ids, segment = request.words, jnp.asarray(request.segment)
 
     def add(scores: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
         at = jnp.where(there, column[library.lexical.tool[place]], size)
         impact = weight[row] * library.lexical.weight[place]
-        return scores.at[at, request.segment[row]].add(impact, mode="drop")
+        return scores.at[at, segment[row]].add(impact, mode="drop")
 
     length = jnp.where(ids >= 0, library.lexical.length[ids], 0)
     lexical = fold_lists(library.lexical.start[ids], length, add, jnp.zeros((size, SEGMENTS), jnp.float32))
     row, slot = _rows(memory, request), memory.slot[tool]
     called = (slot >= 0) & (memory.groups[slot] > 0)
     there = (row >= 0)[:, None] & called[None, :]
-    clause = jax.nn.one_hot(request.segment, SEGMENTS)  # [W, S]
+    clause = jax.nn.one_hot(segment, SEGMENTS)  # [W, S]
     extended = jnp.where(there, memory.extended[row[:, None], slot[None, :]], 0.0) * weight[:, None]
     recall = jnp.where(there, memory.recall[row[:, None], slot[None, :]], 0.0) * _tfidf(library, request)[:, None]
     return jnp.where(called[:, None], extended.T @ clause, lexical), recall.T @ clause

@@ -77,7 +77,7 @@ def place_library(library: DeviceLibrary, mesh: Mesh | None) -> DeviceLibrary:
     ):
         if len(array) % parts:
             raise DataError(f"library: {len(array)} padded {what} does not divide by {parts} devices; use a power of 2")
-    rows = ("valid", "embedding", "family", "name", "name_words", "inputs", "outputs", "outputs_known")
+    rows = ("valid", "embedding", "family", "category", "name", "name_words", "inputs", "outputs", "outputs_known")
     return _rows(library, rows, mesh)
 
 

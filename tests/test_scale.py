@@ -274,7 +274,7 @@ def grown(made: MenuBuilder, many: bool) -> tuple:
         return replace(tree, **larger)
 
     library = tied.tied().indexed.arrays
-    by_tool = ("valid", "embedding", "family", "name", "name_words", "inputs", "outputs", "outputs_known")
+    by_tool = ("valid", "embedding", "family", "category", "name", "name_words", "inputs", "outputs", "outputs_known")
     postings = {name: rows(getattr(library, name), ("tool", "weight"), 8 * TOOLS) for name in ("lexical", "producers")}
     library = place_library(replace(rows(library, by_tool, TOOLS), **postings), mesh)
     memory = place_memory(rows(tied.tied().memory, ("slot",), TOOLS), mesh)
