@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from spm_jax import bundle, compiled
 from spm_jax.bundle import TrainedMenus
-from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
+from spm_jax.data.fields import canonical_key, input_keys, path_keys, tool_entity
 from spm_jax.data.labels import Role, path_roles
 from spm_jax.data.schema import DataError, Request, Tool, ToolId
 from spm_jax.export import PLATFORMS, Program, write_program
@@ -40,11 +40,12 @@ TOGETHER = 8  # requests of one call of the program, a device
 class Input:
     """A required input of a menu tool. ``source`` is "request", the first tool above that makes it, or None.
 
-    A tool above that can run is preferred to one that cannot.
+    A tool above that can run is preferred to one that cannot, and a field of the same key to one that fills it.
     """
 
     name: str
     source: str | ToolId | None
+    field: str = ""  # where another key fills it (data/aliases.py): the source's name for it
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Item:
         """The item as JSON values."""
         sources = [
             {"name": i.name, "from": i.source._asdict() if isinstance(i.source, ToolId) else i.source}
+            | ({"field": i.field} if i.field else {})
             for i in self.inputs
         ]
         return {
@@ -214,23 +216,49 @@ class MenuBuilder:
         tools = [indexed.library[int(tool)] for tool in menu.tool[menu.tool >= 0]]
         log_odds = menu.member[: len(tools)].astype(float)
         scores = 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
-        sources: dict[str, str | ToolId] = dict.fromkeys(indexed.visible(request), REQUEST)
-        promised: dict[str, ToolId] = {}  # what tools above would make if they could run
+        fills = indexed.aliases.fills
+        sources, promised = _Sources(fills), _Sources(fills)  # promised: what tools above would make if they could run
+        sources.add(REQUEST, {key: key for key in sorted(indexed.visible(request))})
         items = []
         for tool, role, score in zip(tools, _roles(log_odds), scores):
             needed = input_keys(tool)
-            runs = all(key in sources for key in needed)
+            runs = all(map(sources.find, needed))
             names = _written(tool)
-            inputs = tuple(Input(names[key], sources.get(key, promised.get(key))) for key in needed)
+            found = ((key, sources.find(key) or promised.find(key) or (None, "")) for key in needed)
+            inputs = tuple(Input(names[key], *source) for key, source in found)
             items.append(Item(tool.id, role, runs, inputs, float(score)))
-            for key in output_keys(tool):
-                (sources if runs else promised).setdefault(key, tool.id)
+            (sources if runs else promised).add(tool.id, _output_names(tool))
         return tuple(items)
 
 
 def _wider(arrays: RequestArrays, longest: int) -> RequestArrays:
     more = longest - len(arrays.visible)
     return replace(arrays, visible=np.pad(arrays.visible, (0, more), constant_values=-1)) if more else arrays
+
+
+class _Sources:
+    """Which source gives each key, the first one first; a key of its own comes before one that fills it by alias."""
+
+    def __init__(self, fills: Mapping[str, Sequence[str]]) -> None:
+        self._fills = fills
+        self._own: dict[str, tuple[str | ToolId, str]] = {}
+        self._filled: dict[str, tuple[str | ToolId, str]] = {}
+
+    def add(self, source: str | ToolId, names: Mapping[str, str]) -> None:
+        """``names``: the keys that ``source`` gives, and how it writes each."""
+        for key, name in names.items():
+            self._own.setdefault(key, (source, ""))
+            for filled in self._fills.get(key, ()):
+                self._filled.setdefault(filled, (source, name))
+
+    def find(self, key: str) -> tuple[str | ToolId, str] | None:
+        """The source of a key, and the name of the field that fills it by alias ("" where it is the key's own)."""
+        return self._own.get(key) or self._filled.get(key)
+
+def _output_names(tool: Tool) -> dict[str, str]:
+    """The name of the output that gives each key."""
+    entity = tool_entity(tool)
+    return {key: f.name for f in reversed(tool.outputs) for key in path_keys(f.name, entity)}
 
 
 def _written(tool: Tool) -> dict[str, str]:
@@ -260,6 +288,7 @@ def render(items: Sequence[Item]) -> str:
         state = "runs" if item.executable else "waits"
         sources = [
             f"{i.name} <- {i.source.name if isinstance(i.source, ToolId) else i.source or 'MISSING'}"
+            + (f": {i.field}" if i.field else "")
             for i in item.inputs
         ]
         lines.append(

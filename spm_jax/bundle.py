@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from flax.traverse_util import unflatten_dict
 
+from spm_jax.data.aliases import Aliases
 from spm_jax.data.jsonl import fingerprint, read_requests, write_library, write_requests
 from spm_jax.data.schema import DataError, Request
 from spm_jax.data.stored import StoredLibrary
@@ -101,6 +102,7 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
         "plan": plan_numbers(trained.plan),
         "words": list(trained.indexed.vocabulary.words),
         "keys": list(trained.indexed.keys),
+        "aliases": {key: list(names) for key, names in trained.indexed.aliases.fills.items()},
         "families": library.families,
         "encoder": None if encoder is None else {"name": encoder.name, "fingerprint": encoder.fingerprint},
         "library": fingerprint(trained.indexed.library),
@@ -134,9 +136,10 @@ def load(folder: str | os.PathLike, trace: bool = True) -> TrainedMenus:
         memory = Memory(**_under("memory/", bundle.arrays))
         params = _params(plan, _under("params/", bundle.arrays), str(folder), trace)
         encoder = _encoder(meta["encoder"], str(folder))
+        aliases = Aliases(meta.get("aliases", {}))  # older bundles have none
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
-    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays, encoder)
+    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays, encoder, aliases)
     return TrainedMenus(plan, params, indexed, memory, requests, meta)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from spm_jax.data.aliases import Aliases
 from spm_jax.data.fields import input_keys, output_keys, split_words
 from spm_jax.data.schema import Library, Request
 from spm_jax.data.state import visible_keys
@@ -42,6 +43,7 @@ class IndexedLibrary:
     keys: tuple[str, ...]  # sorted: every key that a tool needs or outputs, and the joined ones of ``_fold_inputs``
     arrays: DeviceLibrary
     encoder: TextEncoder | None = None  # None: the program's own LSA
+    aliases: Aliases = Aliases()  # which inputs a key fills beside its own
 
     @cached_property
     def key_index(self) -> dict[str, int]:
@@ -58,6 +60,11 @@ class IndexedLibrary:
     def visible(self, request: Request) -> frozenset[str]:
         """F0(q), as far as some tool knows it."""
         return self.known_keys.intersection(visible_keys(request, self.known_keys))
+
+    def _filled(self, seen: frozenset[str]) -> frozenset[str]:
+        """``seen`` and the inputs that it fills by alias, as far as the slots of a request go."""
+        held = [key for key in self.aliases.extend(sorted(seen)) if key in self.known_keys]
+        return frozenset(held[: max(VISIBLE, len(seen))])
 
     def request(self, request: Request) -> RequestArrays:
         """The arrays of a request: its words, its vector, and the keys of its visible state that some tool knows."""
@@ -77,7 +84,7 @@ class IndexedLibrary:
 
     def _request(self, request: Request, query: np.ndarray, by_clause: np.ndarray) -> RequestArrays:
         words = request_words(self.vocabulary, request.text, WORDS)
-        seen = self.visible(request)
+        seen = self._filled(self.visible(request))
         joined = [key for key in self._joined if seen.issuperset(key.split(TOGETHER))]
         found = sorted(self.key_index[key] for key in (*seen, *joined))
         visible = np.full(max(VISIBLE, bucket(len(found))), -1, np.int32)
@@ -149,12 +156,44 @@ def _turned(embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (embedding @ rotation).astype(np.float32), rotation.astype(np.float32)
 
 
+def _flow(library: Library, aliases: Aliases) -> tuple[tuple[str, ...], dict[str, np.ndarray | Postings]]:
+    """Every key of a library, sorted, and the arrays of a DeviceLibrary that say what its tools need and output.
+
+    Of a long list of outputs the needed ones come first, and of these the tool's own before what they fill.
+    """
+    whole = [input_keys(tool) for tool in library]
+    needed = {key for row in whole for key in row}
+    fills = Aliases({
+        key: kept for key, names in aliases.fills.items() if (kept := [name for name in names if name in needed])
+    })  # fmt: skip
+    needs = [_fold_inputs(row) for row in whole]
+    gives = _fold_outputs([fills.extend(output_keys(tool)) for tool in library], needs)
+    keys = tuple(sorted({key for row in (*whole, *needs, *gives) for key in row}))
+    key_index = {key: number for number, key in enumerate(keys)}
+    inputs = [[key_index[key] for key in row] for row in needs]
+    outputs = [[key_index[key] for key in row] for row in gives]
+    key = np.array([key for row in outputs for key in row[:OUTPUTS]], np.int32)
+    tool = np.array([number for number, row in enumerate(outputs) for _ in row[:OUTPUTS]], np.int32)
+    producers = make_postings(key, tool, np.ones(len(key), np.float32), len(keys), PRODUCERS)
+    size = bucket(len(library))
+    return keys, {
+        "inputs": _ids(inputs, INPUTS, size),
+        "outputs": _ids(outputs, OUTPUTS, size),
+        "producers": _pad_postings(producers, bucket(len(keys))),
+    }
+
+
 def index_library(
-    library: Library, width: int = 256, seed: int = 0, encoder: TextEncoder | None = None
+    library: Library,
+    width: int = 256,
+    seed: int = 0,
+    encoder: TextEncoder | None = None,
+    aliases: Aliases = Aliases(),
 ) -> IndexedLibrary:
     """Index a library; ``width`` is E of LSA. 44,589 tools take about half a minute on two cores, most of it the SVD.
 
-    With an ``encoder`` its embeddings take the place of LSA's, and E is its width; they are kept in the cache.
+    With an ``encoder`` its embeddings take the place of LSA's, and E is its width; they are kept in the cache. With
+    ``aliases`` a tool outputs, and a request holds, also what its keys fill (data/aliases.py); needs stay as they are.
     """
     size = bucket(len(library))
     words = [content_words(tool_document(tool)) for tool in library]
@@ -166,17 +205,7 @@ def index_library(
     else:
         embedding, projection = _turned(encoded(encoder, [short_document(tool) for tool in library]))
 
-    whole = [input_keys(tool) for tool in library]
-    needs = [_fold_inputs(row) for row in whole]
-    gives = _fold_outputs([output_keys(tool) for tool in library], needs)
-    keys = tuple(sorted({key for row in (*whole, *needs, *gives) for key in row}))
-    key_index = {key: number for number, key in enumerate(keys)}
-    inputs = [[key_index[key] for key in row] for row in needs]
-    outputs = [[key_index[key] for key in row] for row in gives]
-    key = np.array([key for row in outputs for key in row[:OUTPUTS]], np.int32)
-    tool = np.array([number for number, row in enumerate(outputs) for _ in row[:OUTPUTS]], np.int32)
-    producers = make_postings(key, tool, np.ones(len(key), np.float32), len(keys), PRODUCERS)
-
+    keys, flow = _flow(library, aliases)
     names = [split_words(tool.name) for tool in library]
     name_words = {word: number for number, word in enumerate(sorted({word for name in names for word in name}))}
     family, families = _numbered([tool.family for tool in library])
@@ -189,14 +218,18 @@ def index_library(
         category=_padded(category, size, families),
         name=_padded(name, size, different_names),
         name_words=_ids([sorted({name_words[word] for word in name}) for name in names], NAME_WORDS, size),
-        inputs=_ids(inputs, INPUTS, size),
-        outputs=_ids(outputs, OUTPUTS, size),
         outputs_known=_padded(np.array([tool.outputs_known for tool in library]), size, False),
         lexical=_pad_postings(bm25_postings(words, vocabulary), vocabulary_size),
-        producers=_pad_postings(producers, bucket(len(keys))),
         idf=_padded(vocabulary.idf, vocabulary_size),
         projection=projection,
         families=bucket(families + 1),
         encoded=encoder is not None,
+        **flow,
     )
-    return IndexedLibrary(library, vocabulary, keys, arrays, encoder)
+    return IndexedLibrary(library, vocabulary, keys, arrays, encoder, aliases)
+
+
+def with_aliases(indexed: IndexedLibrary, aliases: Aliases) -> IndexedLibrary:
+    """The same index with other aliases: what ``index_library`` gives with them, without reading any text again."""
+    keys, flow = _flow(indexed.library, aliases)
+    return replace(indexed, keys=keys, arrays=replace(indexed.arrays, **flow), aliases=aliases)

@@ -20,6 +20,7 @@ MAX_LINES = 400
 # File pattern -> every module outside the standard library that it may import (a name covers what is inside it). The
 # first pattern that matches counts; a file that matches none may import anything but what OWNERS keeps from it.
 LAYERS = {
+    "spm_jax/data/aliases.py": ("numpy", "scipy.sparse", "spm_jax.data"),
     "spm_jax/data/*": ("numpy", "spm_jax.data"),
     "spm_jax/types.py": ("jax", "numpy", "spm_jax.data.schema"),
     "spm_jax/ragged.py": ("jax",),
