@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from spm_jax.data import fields
-from spm_jax.data.schema import DataError, Library
+from spm_jax.data.schema import DataError, Library, Request
 
 ABSENT = 1 << 30  # menu position of a gold tool that the menu does not hold
 ORDERED = 8  # positions that the order metrics look at, and the calls that a replay may spend
@@ -189,6 +189,38 @@ def dependency_edge_accuracy(scores: np.ndarray, edges: Sequence[tuple[Collectio
         best_rival = scores[rivals, consumer].max(initial=-np.inf)
         hits += bool(scores[list(producers), consumer].max() > best_rival)
     return hits / len(edges) if len(edges) else None
+
+
+def gold_edges(library: Library, request: Request) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+    """The exact data flow of a request: (listings of the producer, listings of the consumer) of each edge, distinct.
+
+    An edge stands where an argument of the consumer came from an answer of the producer (``Call.sources``); a tool that
+    feeds a later call of itself gives none. Raises DataError for a tool that the library does not hold.
+    """
+    calls = [tuple(sorted(map(library.index, call.tools))) for call in request.trajectory.calls]
+    edges = (
+        (calls[source.call], calls[n]) for n, call in enumerate(request.trajectory.calls) for source in call.sources
+    )
+    return tuple(dict.fromkeys(edge for edge in edges if not set(edge[0]) & set(edge[1])))
+
+
+def edge_accuracy(
+    scores: np.ndarray, tools: Menu, edges: Sequence[tuple[Collection[int], Collection[int]]]
+) -> float | None:
+    """Share of ``gold_edges`` whose producer outranks every other candidate as producer for the consumer; [0, 1].
+
+    The candidates ``tools`` int [n] are the tools of the request's frontier, and ``scores`` [n, n] says at [i, j] how
+    much i looks like a producer for j, by precedence and flow: rho_ij + kappa_ij, or what a model makes of them. Then
+    as ``dependency_edge_accuracy``; an edge with an end outside the candidates is a miss. None without edges.
+    """
+    place = {int(tool): position for position, tool in enumerate(tools)}
+    inside = []
+    for producers, consumers in edges:
+        before, after = ([place[tool] for tool in end if tool in place] for end in (producers, consumers))
+        if before and after:
+            inside.append((before, after[0]))
+    share = dependency_edge_accuracy(scores, inside) or 0.0
+    return share * len(inside) / len(edges) if len(edges) else None
 
 
 def _fixed(fixed: np.ndarray, gold: Gold) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spm_jax import metrics
-from spm_jax.data.schema import DataError, Field, Library, Tool
+from spm_jax.data.schema import Call, DataError, Field, Library, Request, Source, Tool, ToolId, Trajectory
 from spm_jax.metrics import Schemas
 
 # Tools 0..5: 0 needs nothing, gives a; 1 needs a, gives b; 2 needs a, gives c; 3 needs b and c; 4 needs z; 5 nothing.
@@ -155,6 +155,35 @@ def test_dependency_edges_by_hand() -> None:
     assert metrics.dependency_edge_accuracy(np.zeros((2, 2)), [((0,), 1)]) == 1  # no rival
     assert metrics.dependency_edge_accuracy(scores, [((0, 2), 1)]) == 1  # any listing may win
     assert metrics.dependency_edge_accuracy(scores, []) is None
+
+
+def test_edges_of_candidates_by_hand() -> None:
+    tools = [30, 10, 20]
+    scores = np.array([[0, 5, 1], [9, 0, 2], [0, 4, 0.0]])  # as above; 30 looks most like a producer for 10
+    assert metrics.edge_accuracy(scores, tools, [((30,), (10,))]) == 1
+    assert metrics.edge_accuracy(scores, tools, [((30,), (20,))]) == 0  # 10 outranks it
+    assert metrics.edge_accuracy(scores, tools, [((30,), (10,)), ((10,), (30,)), ((20,), (10,))]) == 1
+    assert metrics.edge_accuracy(scores, tools, [((30,), (10,)), ((99,), (10,))]) == 0.5  # outside: a miss
+    assert metrics.edge_accuracy(scores, tools, [((30,), (10,)), ((30,), (99,))]) == 0.5
+    assert metrics.edge_accuracy(scores, tools, [((99,), (10,))]) == 0
+    assert metrics.edge_accuracy(scores, tools, [((99, 30), (98, 10))]) == 1  # any listing may stand for its tool
+    assert metrics.edge_accuracy(scores, tools, []) is None
+
+
+def test_gold_edges_are_the_recorded_sources_once_each() -> None:
+    library = Library(tuple(Tool("f", name) for name in "abc"))
+    a, b, c = (tool.id for tool in library)
+    calls = (
+        Call((a, b)),
+        Call((c,), sources=(Source("x", 0, "u"), Source("y", 0, "v"))),  # two arguments, one edge
+        Call((c,), sources=(Source("x", 1),)),  # feeds itself
+        Call((b,), sources=(Source("x", 1),)),
+    )
+    request = Request("r", "t", trajectory=Trajectory(calls))
+    assert metrics.gold_edges(library, request) == (((0, 1), (2,)), ((2,), (1,)))
+    assert metrics.gold_edges(library, Request("r", "t")) == ()
+    with pytest.raises(DataError, match="f/d"):
+        metrics.gold_edges(library, Request("r", "t", trajectory=Trajectory((Call((ToolId("f", "d"),)),))))
 
 
 def test_a_chain_of_one_and_an_empty_chain() -> None:
