@@ -39,6 +39,8 @@ BOOKS = Library((SCAN, LOCATE, tool("weather", ["city"], ["temperature"])))
 def test_a_field_of_another_name_and_the_same_description_is_filled() -> None:
     assert similar_aliases(BOOKS) == Aliases({"book_detail": ("book_info",)})
     assert similar_aliases(BOOKS, threshold=1.0) == Aliases()
+    turned = Library((tool("a", ["stone_river"]), tool("b", [], ["river_stone"]), tool("c", ["lemon"])))
+    assert similar_pairs(turned, threshold=1.0) == {("river_stone", "stone_river"): 1.0}
 
 
 def test_the_last_word_decides_where_nothing_is_described() -> None:

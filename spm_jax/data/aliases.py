@@ -28,7 +28,7 @@ Pair = tuple[str, str]  # (key, the input key that it fills)
 
 THRESHOLD = 0.6  # least similarity; what most inner folds of NesTools choose (experiments/edges.py)
 MOST = 4  # keys that may fill one input key by similarity, and input keys that one key may fill
-DESCRIBED = 0.4  # least similarity of descriptions of two keys where neither holds the other's last word
+DESCRIBED = 0.4  # least similarity of descriptions where a key lacks the last word of the input key
 WORDS = 40  # of a field's description
 COMMON = 2000  # a word of more keys than this proposes no pair; it counts in those that a rarer word proposes
 BLOCK = 512  # input keys compared at a time
@@ -99,20 +99,17 @@ def _vectors(documents: Iterable[Counter[str]]) -> tuple[csr_array, np.ndarray]:
 
     Weight (1 + log count) * log((n + 1) / (holders + 0.5)); the words are sorted.
     """
-    documents = list(documents)
-    words = sorted({word for document in documents for word in document})
+    documents = [sorted(document.items()) for document in documents]  # sums must not hang on the order of the library
+    words = sorted({word for document in documents for word, _ in document})
     number = {word: n for n, word in enumerate(words)}
-    sizes = [len(document) for document in documents]
-    row = np.repeat(np.arange(len(documents)), sizes)
-    column = np.array([number[word] for document in documents for word in document], np.int64)
-    count = np.array([count for document in documents for count in document.values()], np.float64)
+    row = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    column = np.array([number[word] for document in documents for word, _ in document], np.int64)
+    count = np.array([count for document in documents for _, count in document], np.float64)
     holders = np.bincount(column, minlength=len(words))
     weight = (1 + np.log(count)) * np.log((len(documents) + 1) / (holders[column] + 0.5))
     length = np.sqrt(np.bincount(row, weight**2, len(documents)))
     weight /= np.maximum(length, 1e-12)[row]
-    vectors = csr_array((weight, (row, column)), shape=(len(documents), len(words)))
-    vectors.sort_indices()  # so that sums run in the order of the words, whatever the order of the library
-    return vectors, holders
+    return csr_array((weight, (row, column)), shape=(len(documents), len(words))), holders
 
 
 def _cosine(vectors: csr_array, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -136,7 +133,7 @@ def _similar(vectors: csr_array, holders: np.ndarray, rows: np.ndarray, threshol
         proposed = (proposing[block] @ other).tocoo()
         place, key = proposed.coords
         row = block[place]
-        kept = (proposed.data + common[row] * common[key] >= threshold) & (row != key)
+        kept = (proposed.data + common[row] * common[key] >= threshold - 1e-9) & (row != key)
         row, key = row[kept], key[kept]
         cosine = _cosine(vectors, row, key)
         alike = cosine >= threshold
@@ -159,7 +156,7 @@ def similar_pairs(library: Library, threshold: float = THRESHOLD, most: int = MO
 
     A key fills an input key where the cosine of their TF-IDF documents is at least ``threshold``, the key is among the
     ``most`` nearest of the input key, and the input key among the ``most`` nearest inputs of the key; ties go to the
-    name that sorts first. Where neither key holds the last word of the other, which says what the field is
+    name that sorts first. Where the key lacks the last word of the input key, which says what the field is
     (``flight_code``, ``flight_from``), their descriptions alone must be alike too. Depends on the set of tools, not on
     their order. 44,589 tools take about ten seconds.
 
