@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments import edges
 from spm_jax.bench.report import text
 from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.schema import DataError
@@ -28,6 +29,7 @@ DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs"
 RESULTS = ROOT / "experiments" / "results"
 BLOCK = re.compile(r"(<!-- results:([a-z0-9_]+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 BENCH = "bench"  # of spm bench, not of a training run
+EDGES = "edges"  # of experiments.edges
 BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject_float32"  # shown beside each other
 COLUMNS = (
     "complete_chain", "tool_recall", "early_entry@5", "first_action", "ordered_prefix", "chain_order",
@@ -54,6 +56,9 @@ def render_results(path: Path) -> str:
     if path.stem == BENCH:
         result = json.loads(path.read_text("utf-8"))
         return f"Made by {_made(result)}:\n\n{text(result)}\n"
+    if path.stem == EDGES:
+        result = json.loads(path.read_text("utf-8"))
+        return f"Made by {_made(result['meta'])}:\n\n{aligned(edges.render(result))}\n"
     table = read_table(path)
     if path.stem == BFLOAT16:
         return _precisions(read_table(path.with_stem(BFLOAT16_BASE)), table)
