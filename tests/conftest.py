@@ -47,6 +47,13 @@ def one_device_trains() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs_of_a_file_are_forgotten() -> Iterator[None]:
+    """A process may map 65,530 regions of memory; the compiled programs of a whole session are too many for that."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder ``../shared/data`` of public data; without it the test skips, or fails in CI (where CI is set)."""
