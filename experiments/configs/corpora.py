@@ -4,7 +4,7 @@ Run:  pip install '.[minilm]'
       python -m experiments.sweep --config=experiments/configs/corpora.py:NAME --workdir=runs/NAME \
           --out=experiments/results/NAME.json
       with NAME one of nestools, seal_tools, nestful, restbench
-Expect: the tables of docs/results.md.
+Expect: a table like that of docs/results.md; not measured yet.
 """
 
 from ml_collections import ConfigDict

@@ -2,8 +2,7 @@
 
 Run:  python -m experiments.sweep --config=experiments/configs/traject_domain.py --workdir=runs/traject_domain \
           --out=experiments/results/traject_domain.json
-      (half an hour on two cores)
-Expect: the table of docs/results.md.
+Expect: a table like that of docs/results.md; not measured yet.
 """
 
 from ml_collections import ConfigDict
