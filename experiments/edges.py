@@ -15,15 +15,15 @@ import argparse
 import json
 import shlex
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spm_jax.baselines.lexical import extended_postings
-from spm_jax.data.aliases import THRESHOLD, Aliases, Pair, add_proved, proved_pairs, similar_pairs
+from spm_jax.data.aliases import THRESHOLD, Aliases, Pair, add_proved, as_aliases, proved_pairs, similar_pairs
 from spm_jax.data.corpora import read_corpus
 from spm_jax.data.fields import canonical_key, input_keys, output_keys, tool_entity
 from spm_jax.data.jsonl import write_atomic
@@ -52,14 +52,6 @@ def joined(pairs: Mapping[Pair, float], largest: int = LARGEST_CLASS) -> Aliases
             one.extend(other)
             members.update(dict.fromkeys(other, one))
     return Aliases({key: [other for other in same if other != key] for key, same in members.items() if len(same) > 1})
-
-
-def as_aliases(pairs: Iterable[Pair]) -> Aliases:
-    """The pairs as they are, each key's in the order given."""
-    fills: dict[str, list[str]] = defaultdict(list)
-    for key, filled in pairs:
-        fills[key].append(filled)
-    return Aliases(fills)
 
 
 class Bench:

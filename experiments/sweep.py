@@ -34,7 +34,7 @@ import numpy as np
 from spm_jax.data.jsonl import write_atomic
 from spm_jax.data.schema import DataError
 from spm_jax.evaluate import STATE_PATH
-from spm_jax.tables import Case, make_meta, make_table, markdown, read_scores, write_table
+from spm_jax.tables import Case, make_meta, make_table, markdown, mean_scores, read_scores, write_table
 
 BASE = "base"  # the variant that changes nothing, where a configuration names none
 SCORES, IDENTITY, LOG = "scores.json", "cell.json", "log.txt"
@@ -172,7 +172,7 @@ def gather(cells: Sequence[Cell]) -> tuple[list[Case], dict[str, list[dict[str, 
             for row in dict.fromkeys(row for _, scores, _ in runs for row in scores):
                 scored = [scores[row] for _, scores, _ in runs if row in scores]
                 shown = row.replace(STATE_PATH, f"{STATE_PATH}, {name}", 1) if name != variants[0] else row
-                rows.setdefault(shown, []).extend(_mean(same) for same in zip(*scored))
+                rows.setdefault(shown, []).extend(mean_scores(same) for same in zip(*scored))
         if cases and [case.id for case in seen] != [case.id for case in cases]:
             raise DataError(f"variant {name!r} scores other requests than {variants[0]!r}; make a study of its own")
         cases = seen
@@ -180,12 +180,6 @@ def gather(cells: Sequence[Cell]) -> tuple[list[Case], dict[str, list[dict[str, 
     if not cases:
         raise DataError("no variant has all its cells; nothing to show")
     return cases, results, {"tools": metas[0]["N"], "seconds": sum(meta.get("seconds", 0) for meta in metas)}
-
-
-def _mean(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the seeds that define it."""
-    names = dict.fromkeys(name for score in scores for name in score)
-    return {name: float(np.mean([score[name] for score in scores if name in score])) for name in names}
 
 
 def seed_spread(cells: Sequence[Cell], metric: str) -> dict[str, list[float]]:

@@ -14,8 +14,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from spm_jax import bundle
 from spm_jax.baselines import available
 from spm_jax.builder import MenuBuilder
@@ -24,7 +22,7 @@ from spm_jax.data.paths import library_golds
 from spm_jax.data.schema import DataError
 from spm_jax.device_library import index_library
 from spm_jax.evaluate import STATE_PATH, evaluate
-from spm_jax.tables import make_meta, make_table, markdown, write_table
+from spm_jax.tables import make_meta, make_table, markdown, mean_scores, write_table
 from spm_jax.train.loop import BUNDLE
 from spm_jax.train.prepare import fixed_orders
 from spm_jax.train.transfer import transfer
@@ -58,10 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             evaluate([MenuBuilder(transfer(menus, indexed, menu=args.k))], library, (), requests, fixed, args.k)
             for menus in trained
         ]
-        ours = [
-            {name: float(np.mean([score[name] for score in same])) for name in same[0]}
-            for same in zip(*(row.results[STATE_PATH] for row in rows))
-        ]
+        ours = [mean_scores(same) for same in zip(*(row.results[STATE_PATH] for row in rows))]
         command = shlex.join(["python", "-m", "experiments.transfer", *(sys.argv[1:] if argv is None else argv)])
         meta = make_meta(tools=len(library), folds=len(folders), seeds=[], command=command)
         table = make_table(scores.cases, {STATE_PATH: ours, **scores.results}, meta, f"complete_chain@{args.k}")

@@ -255,6 +255,7 @@ class _Sources:
         """The source of a key, and the name of the field that fills it by alias ("" where it is the key's own)."""
         return self._own.get(key) or self._filled.get(key)
 
+
 def _output_names(tool: Tool) -> dict[str, str]:
     """The name of the output that gives each key."""
     entity = tool_entity(tool)

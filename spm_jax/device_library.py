@@ -73,9 +73,9 @@ class IndexedLibrary:
     def requests(self, requests: Sequence[Request]) -> list[RequestArrays]:
         """The arrays of many requests; an encoder takes them all at once."""
         width = self.arrays.embedding.shape[1]
-        parts = [[request.text, *clauses(request.text)] for request in requests]
         vectors = np.zeros((len(requests), 1 + SEGMENTS, width), np.float32)
         if self.encoder is not None:
+            parts = [[request.text, *clauses(request.text)] for request in requests]
             texts = [part for row in parts for part in row]
             found = self.encoder.encode(texts) if len(parts) == 1 else encoded(self.encoder, texts)
             row = np.repeat(np.arange(len(parts)), [len(row) for row in parts])

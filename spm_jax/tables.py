@@ -40,6 +40,12 @@ def cold_tools(gold: Sequence[Collection[int]], used: Collection[int]) -> np.nda
     return np.array([not any(tool in used for tool in tools) for tools in gold], bool)
 
 
+def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The scores that several runs give one request as one: the mean of each metric over the runs that define it."""
+    names = dict.fromkeys(name for score in scores for name in score)
+    return {name: float(np.mean([score[name] for score in scores if name in score])) for name in names}
+
+
 def summarise(scores: Sequence[Mapping[str, float]], groups: Sequence[str], seed: int = 0) -> Metrics:
     """{metric: {"mean", "low", "high", "n"}} with 95 % group-bootstrap intervals.
 

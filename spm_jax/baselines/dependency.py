@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,8 @@ import numpy as np
 
 from spm_jax.baselines.lexical import Postings, fit_sibling_bm25, library_postings
 from spm_jax.baselines.order_only import MENU
-from spm_jax.baselines.scored import top
+from spm_jax.baselines.scored import filled, top
+from spm_jax.baselines.template import producers_of
 from spm_jax.data.schema import Library, Request
 from spm_jax.data.state import visible_keys
 from spm_jax.metrics import Schemas, build_schemas
@@ -39,20 +39,11 @@ class Flow:
             found += sorted(makers, key=lambda maker: (-text[maker], maker))[:MAKERS]
         return list(dict.fromkeys(found))
 
-    def filled(self, menu: Sequence[int], text: np.ndarray, k: int) -> np.ndarray:
-        """``menu`` without repeats, then the best by ``text``: int [min(k, N)]."""
-        whole = dict.fromkeys([*menu, *top(text, k + len(menu)).tolist()])
-        return np.fromiter(whole, np.int64)[:k]
-
 
 def build_flow(library: Library) -> Flow:
     """Producers by canonical key, keys that everybody outputs left out."""
     schemas = build_schemas(library)
-    producers: dict[str, list[int]] = defaultdict(list)
-    for tool, keys in enumerate(schemas.outputs):
-        for key in keys:
-            producers[key].append(tool)
-    kept = {key: tuple(tools) for key, tools in producers.items() if len(tools) <= COMMON}
+    kept = {key: tools for key, tools in producers_of(schemas).items() if len(tools) <= COMMON}
     return Flow(library_postings(library), schemas, kept)
 
 
@@ -78,7 +69,7 @@ class IterativeRetrieval:
 
         for seed in top(text, SEEDS).tolist():
             need(seed, DEPTH)
-        return self.flow.filled(menu[:k], text, k)
+        return filled(menu, text, k)
 
 
 def fit_iterative(library: Library, train_requests: Sequence[Request], seed: int = 0) -> IterativeRetrieval:
@@ -111,7 +102,7 @@ class GraphFusion:
 
         for seed in top(text, SEEDS).tolist():
             walk(seed, DEPTH)
-        return self.flow.filled(list(menu)[:k], text, k)
+        return filled(menu, text, k)
 
 
 def fit_graph_fusion(library: Library, train_requests: Sequence[Request], seed: int = 0) -> GraphFusion:
@@ -149,7 +140,7 @@ class LookAhead:
                     grown.append((value + gain[tool], (*route, tool), seen | schemas.outputs[tool]))
             beam = sorted(grown, key=lambda entry: (-entry[0], entry[1]))[:BEAM]
         menu = [tool for _, route, _ in beam for tool in route]
-        return self.flow.filled(list(dict.fromkeys(menu))[:k], text, k)
+        return filled(menu, text, k)
 
 
 def fit_look_ahead(library: Library, train_requests: Sequence[Request], seed: int = 0) -> LookAhead:

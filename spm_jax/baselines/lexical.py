@@ -72,6 +72,12 @@ def extended_postings(library: Library, train_requests: Sequence[Request]) -> Po
     return build_postings(documents)
 
 
+def family_numbers(library: Library) -> np.ndarray:
+    """int [N]: the family of each tool, numbered in order of first appearance."""
+    families: dict[str, int] = {}
+    return np.array([families.setdefault(tool.family, len(families)) for tool in library])
+
+
 def fit_bm25(library: Library, train_requests: Sequence[Request], seed: int = 0) -> Scored:
     """BM25 of the request against tool documents (family, name and their descriptions); no training data."""
     postings = library_postings(library)
@@ -90,12 +96,11 @@ def fit_sibling_bm25(library: Library, train_requests: Sequence[Request], seed: 
     evaluation.md's "that + family siblings" names no formula; this is the best simple one found on inner folds.
     """
     postings = extended_postings(library, train_requests)
-    families: dict[str, int] = {}
-    family = np.array([families.setdefault(tool.family, len(families)) for tool in library])
+    family = family_numbers(library)
 
     def score(request: Request) -> np.ndarray:
         own = postings.scores(request.text)
-        best = np.zeros(len(families), own.dtype)
+        best = np.zeros(family.max() + 1, own.dtype)
         np.maximum.at(best, family, own)
         return own + SIBLING * best[family]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,13 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
     bar = np.partition(scores, len(scores) - k)[len(scores) - k]
     kept = np.nonzero(scores >= bar)[0]
     return kept[np.argsort(-scores[kept], kind="stable")][:k].astype(np.int64)
+
+
+def filled(menu: Iterable[int], scores: np.ndarray, k: int) -> np.ndarray:
+    """int [min(k, N)]: ``menu`` without repeats, then the best of the others by ``scores`` [N], cut at k."""
+    whole = dict.fromkeys(menu)
+    whole.update(dict.fromkeys(top(scores, k + len(whole)).tolist()))
+    return np.fromiter(whole, np.int64)[:k]
 
 
 @dataclass(frozen=True)

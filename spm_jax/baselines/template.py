@@ -9,12 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from spm_jax.baselines.lexical import Postings, library_postings
-from spm_jax.baselines.scored import top
+from spm_jax.baselines.scored import filled, top
 from spm_jax.data.schema import Library, Request
 from spm_jax.data.state import visible_keys
 from spm_jax.metrics import Schemas, build_schemas
 
 DEPTH = 2  # a target's producers (bridges) and their producers (entries)
+
+
+def producers_of(schemas: Schemas) -> dict[str, tuple[int, ...]]:
+    """The tools that output each key, ascending."""
+    producers: dict[str, list[int]] = defaultdict(list)
+    for tool, keys in enumerate(schemas.outputs):
+        for key in keys:
+            producers[key].append(tool)
+    return {key: tuple(tools) for key, tools in producers.items()}
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,9 @@ class Template:
         text = self.documents.scores(request.text)
         visible = set(visible_keys(request, self.schemas.known))
         menu: dict[int, None] = {}
-        ranked = top(text, k + 1)
-        if len(ranked):
-            self._place(int(ranked[0]), visible, text, menu, DEPTH)
-        for tool in ranked:
-            menu.setdefault(int(tool))
-        return np.fromiter(menu, np.int64)[:k]
+        for target in top(text, 1).tolist():
+            self._place(target, visible, text, menu, DEPTH)
+        return filled(menu, text, k)
 
     def _place(self, tool: int, state: set[str], text: np.ndarray, menu: dict[int, None], depth: int) -> None:
         """Add the best producer of each missing input, then the tool; ``state`` grows by the outputs of each."""
@@ -58,8 +64,4 @@ def fit_template(library: Library, train_requests: Sequence[Request], seed: int 
     entry). Simplified: one target, exact keys, no alias classes.
     """
     schemas = build_schemas(library)
-    producers: dict[str, list[int]] = defaultdict(list)
-    for tool, keys in enumerate(schemas.outputs):
-        for key in keys:
-            producers[key].append(tool)
-    return Template(library_postings(library), schemas, {key: tuple(tools) for key, tools in producers.items()})
+    return Template(library_postings(library), schemas, producers_of(schemas))

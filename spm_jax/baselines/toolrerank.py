@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spm_jax.baselines.dense import Space, dense_space
-from spm_jax.baselines.lexical import Postings, build_postings, extended_postings
+from spm_jax.baselines.lexical import Postings, build_postings, extended_postings, family_numbers
 from spm_jax.baselines.scored import top
 from spm_jax.data.schema import Library, Request
 from spm_jax.text.documents import content_words
@@ -38,14 +38,14 @@ class ToolRerank:
         rank = np.arange(len(ranked))
         kept = rank < np.where(self.seen[ranked], SEEN, UNSEEN)
         head, tail = ranked[kept], ranked[~kept]
-        head = self._diverse(head) if self._needs_several(request) else self._concentrated(head, scores)
+        head = self._diverse(head) if self._needs_several(request) else self._concentrated(head)
         return np.concatenate([head, tail])[: min(k, len(scores))]
 
     def _needs_several(self, request: Request) -> bool:
         nearest = top(self.requests.scores(request.text), NEAREST) if len(self.several) else np.zeros(0, np.int64)
         return bool(len(nearest) == 0 or self.several[nearest].mean() > 0.5)
 
-    def _concentrated(self, tools: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    def _concentrated(self, tools: np.ndarray) -> np.ndarray:
         """Families in the order of their best tool, each as a whole."""
         best: dict[int, int] = {}
         for tool in tools:
@@ -75,8 +75,7 @@ def fit_toolrerank(library: Library, train_requests: Sequence[Request], seed: in
     Simplified: the paper scores with a trained bi-encoder and cross-encoder and classifies requests with a trained
     model; here extended BM25 scores, and the nearest training requests say whether one family is enough.
     """
-    families: dict[str, int] = {}
-    family = np.array([families.setdefault(tool.family, len(families)) for tool in library])
+    family = family_numbers(library)
     seen, several = np.zeros(len(library), bool), []
     for request in train_requests:
         tools = [tool for listing in library.gold(request) for tool in listing]

@@ -11,7 +11,7 @@ import numpy as np
 
 from spm_jax.baselines.lexical import Postings, library_postings
 from spm_jax.baselines.memory import unit
-from spm_jax.baselines.scored import top
+from spm_jax.baselines.scored import filled
 from spm_jax.data.schema import Library, Request
 
 CONTEXT = 0.5  # alpha: weight of the request's text against the frequency of the transition
@@ -38,9 +38,7 @@ class TransitionWalk:
             current = START if following is None else following
             if following is not None:
                 menu[following] = None
-        for tool in top(text, k + len(menu)):
-            menu.setdefault(int(tool))
-        return np.fromiter(menu, np.int64)[:k]
+        return filled(menu, text, k)
 
     def _next(self, current: int, text: np.ndarray, menu: dict[int, None]) -> int | None:
         counts = self.edges.get(current, Counter())

@@ -21,7 +21,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from spm_jax.data.fields import canonical_key, input_keys, output_keys, path_keys, singular, split_words, tool_entity
+from spm_jax.data.fields import canonical_key, input_keys, path_keys, singular, split_words, tool_entity
 from spm_jax.data.schema import DataError, Library, Request, Tool
 
 Pair = tuple[str, str]  # (key, the input key that it fills)
@@ -181,12 +181,17 @@ def similar_pairs(library: Library, threshold: float = THRESHOLD, most: int = MO
     return {(keys[key[pair]], keys[row[pair]]): float(cosine[pair]) for pair in order[mutual[order]]}
 
 
-def similar_aliases(library: Library, threshold: float = THRESHOLD, most: int = MOST) -> Aliases:
-    """``similar_pairs`` as aliases. They look at no request, so every request may be trained on with them."""
+def as_aliases(pairs: Iterable[Pair]) -> Aliases:
+    """The pairs as they are, each key's in the order given."""
     fills: dict[str, list[str]] = defaultdict(list)
-    for key, filled in similar_pairs(library, threshold, most):
+    for key, filled in pairs:
         fills[key].append(filled)
     return Aliases(fills)
+
+
+def similar_aliases(library: Library, threshold: float = THRESHOLD, most: int = MOST) -> Aliases:
+    """``similar_pairs`` as aliases. They look at no request, so every request may be trained on with them."""
+    return as_aliases(similar_pairs(library, threshold, most))
 
 
 def proved_pairs(library: Library, requests: Iterable[Request]) -> dict[Pair, frozenset[str]]:
