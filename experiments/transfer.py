@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         library, requests, _ = read_corpus(args.corpus, args.path or f"../shared/data/{args.corpus}")
         trained = [bundle.load(folder) for folder in folders]
         indexed = index_library(library, encoder=trained[0].indexed.encoder)
-        fixed = fixed_orders(indexed, library_golds(library, requests), [request.group for request in requests])
+        fixed = fixed_orders(indexed, requests, library_golds(library, requests))
         baselines = [fit(library, ()) for name, fit in available(library).items() if name in UNTRAINED]
         scores = evaluate(baselines, library, (), requests, fixed, args.k)
         rows = [

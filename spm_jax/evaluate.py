@@ -75,7 +75,8 @@ def evaluate(
                 ranked = constructor.build(request, FRONTIER)
                 menu, frontier = ranked[:k], ranked
             parts = {"cold": is_cold, "warm": ~is_cold}
-            rows.append(score_menu(menu, gold, order, schemas, seen, k=k, frontier=frontier, parts=parts))
+            ordered = request.trajectory.ordered
+            rows.append(score_menu(menu, gold, order, schemas, seen, k, frontier, parts, ordered))
         scores.results[constructor.name] = rows
         mean = np.mean([row[f"complete_chain@{k}"] for row in rows])
         seconds = time.monotonic() - began

@@ -35,8 +35,12 @@ def choice(logits: jax.Array, label: jax.Array, where: jax.Array) -> Sum:
 
 
 def slots(logits: jax.Array, label: jax.Array, weight: jax.Array) -> Sum:
-    """Cross-entropy of ``logits`` [n, classes] against int ``label`` [n], weighted by ``weight`` [n]."""
-    loss = -jnp.take_along_axis(jax.nn.log_softmax(logits), label[:, None], axis=1)[:, 0]
+    """Cross-entropy of ``logits`` [n, classes] against int ``label`` [n], weighted by ``weight`` [n].
+
+    A ``label`` below 0 says nothing and weighs nothing.
+    """
+    weight = jnp.where(label >= 0, weight, 0.0)
+    loss = -jnp.take_along_axis(jax.nn.log_softmax(logits), jnp.maximum(label, 0)[:, None], axis=1)[:, 0]
     return jnp.sum(loss * weight), jnp.sum(weight)
 
 

@@ -37,9 +37,14 @@ class MemoryBuilder:
         groups: Sequence[str],
         tools: np.ndarray,
         ridge: float,
+        ordered: Sequence[bool] | None = None,
     ) -> None:
-        """``tools`` int [U] are the used tools (every gold one), ``ridge`` is the penalty of path memory (above 0)."""
+        """``tools`` int [U] are the used tools (every gold one), ``ridge`` is the penalty of path memory (above 0).
+
+        ``ordered`` [R]: whether the order of a chain is known (None: of all).
+        """
         self.golds, self.groups, self.tools, self.ridge = list(golds), list(groups), tools, ridge
+        self.ordered = [True] * len(self.golds) if ordered is None else list(ordered)
         vocabulary = indexed.vocabulary
         counts = vocabulary.count([content_words(text) for text in texts])
         # Documents to be extended leave the inputs out: what says how to call a tool would drown what requests say.
@@ -63,7 +68,8 @@ class MemoryBuilder:
         """The Memory of the requests whose group is not ``excluded``; no weights of words where ``recall`` is false."""
         kept = np.array([group not in excluded for group in self.groups], bool)
         rows = np.flatnonzero(kept)
-        statistics = path_statistics([self.golds[r] for r in rows], [self.groups[r] for r in rows], self.tools)
+        golds, groups, ordered = ([column[r] for r in rows] for column in (self.golds, self.groups, self.ordered))
+        statistics = path_statistics(golds, groups, self.tools, ordered)
         rows = rows if recall else rows[:0]
         return self._arrays(statistics, self._recall(rows), self._extended(rows))
 
@@ -99,7 +105,7 @@ class MemoryBuilder:
         return Memory(
             slot=self.slot,
             tool=_padded(self.tools, slots, -1),
-            calls=_padded(m.calls, slots),
+            calls=_padded(m.in_order, slots),
             groups=_padded(m.groups, slots),
             first=_padded(m.first, slots),
             pair_start=(np.cumsum(length) - length).astype(np.int32),

@@ -20,6 +20,7 @@ from spm_jax.data.schema import DataError, Library, Request
 
 ABSENT = 1 << 30  # menu position of a gold tool that the menu does not hold
 ORDERED = 8  # positions that the order metrics look at, and the calls that a replay may spend
+OF_ORDER = frozenset({"early_entry@5", "first_action", "next_tool", "ordered_prefix", "chain_order", "path_replay"})
 
 Menu = Sequence[int] | np.ndarray
 Gold = Sequence[Collection[int]]
@@ -238,12 +239,14 @@ def score_menu(
     k: int = 32,
     frontier: Menu | None = None,
     parts: Mapping[str, np.ndarray] = MappingProxyType({}),
+    ordered: bool = True,
 ) -> dict[str, float]:
     """Every metric of one menu, by name; metrics that are undefined for this request are left out.
 
     ``frontier`` (tool ids, any order) adds "frontier_chain@<its length>". ``parts`` maps a name such as "cold" to bool
-    [T] and adds "tool_recall_cold@k", the recall over those gold tools alone, where there are any. Raises DataError for
-    an empty chain, for a tool that stands twice and for one outside the library.
+    [T] and adds "tool_recall_cold@k", the recall over those gold tools alone, where there are any. Without ``ordered``
+    gold is a set: the metrics OF_ORDER are left out, and violations are of schema flow alone. Raises DataError for an
+    empty chain, for a tool that stands twice and for one outside the library.
     """
     if not len(gold):
         raise DataError("a request without recorded calls cannot be scored")
@@ -252,6 +255,7 @@ def score_menu(
         raise DataError("menu: a tool stands twice")
     if menu and not (0 <= min(menu) and max(menu) < len(schemas.inputs)):
         raise DataError(f"menu: a tool id outside 0..{len(schemas.inputs) - 1}")
+    fixed = _fixed(fixed, gold) & ordered
     scores = {
         f"complete_chain@{k}": complete_chain(menu, gold, k),
         f"tool_recall@{k}": tool_recall(menu, gold, k),
@@ -268,4 +272,5 @@ def score_menu(
         scores[f"tool_recall_{name}@{k}"] = tool_recall(menu, [g for g, member in zip(gold, members) if member], k)
     if frontier is not None:
         scores[f"frontier_chain@{len(frontier)}"] = complete_chain(frontier, gold, len(frontier))
-    return {name: value for name, value in scores.items() if value is not None}
+    left_out = frozenset() if ordered else OF_ORDER
+    return {name: value for name, value in scores.items() if value is not None and name not in left_out}

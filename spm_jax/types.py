@@ -66,7 +66,7 @@ class Memory:
 
     slot: jax.Array  # int32 [N]: place of a tool in the U used ones
     tool: jax.Array  # int32 [U]: the used tools
-    calls: jax.Array  # float32 [U]: trajectories that call the tool
+    calls: jax.Array  # float32 [U]: trajectories of known order that call the tool
     groups: jax.Array  # float32 [U]: groups that call it
     first: jax.Array  # float32 [U]: trajectories that call it first
     pair_start: jax.Array  # int32 [U]: where the pairs (i, j) of slot i begin

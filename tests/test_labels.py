@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.data.labels import NO_SLOT, SLOTS, Role, fixed_pairs, make_labels, path_roles
+from spm_jax.data.labels import NO_SLOT, SLOTS, UNKNOWN, Role, fixed_pairs, make_labels, path_roles
 
 NO_FLOW = np.zeros((3, 3), bool)
 
@@ -21,6 +21,13 @@ def test_labels_by_hand():
     assert labels.step.tolist() == [2, -1, 0, -1, 0]
     assert labels.slot.tolist() == [2, NO_SLOT, 0, NO_SLOT, 0]
     assert np.argwhere(labels.precedes).tolist() == [[2, 0], [4, 0]]
+
+
+def test_of_a_set_only_membership_is_told():
+    labels = make_labels(np.array([2, 7, 5, -1]), [(5,), (2,)], np.ones((2, 2), bool), ordered=False)
+    assert labels.member.tolist() == [True, False, True, False]
+    assert labels.slot.tolist() == [UNKNOWN, NO_SLOT, UNKNOWN, NO_SLOT] and labels.step.tolist() == [-1] * 4
+    assert not labels.entry.any() and not labels.precedes.any()
 
 
 def test_a_tool_listed_twice_has_its_first_step():

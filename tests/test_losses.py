@@ -47,6 +47,8 @@ def test_slots_by_hand():
         [LN(4 / 3) + 0.5 * LN(2), 1.5], rel=1e-6
     )
     assert pair(losses.slots(logits, jnp.array([1, 0]), jnp.zeros(2))) == [0, 0]
+    unknown = losses.slots(logits, jnp.array([-1, 0]), jnp.array([1.0, 0.5]))
+    assert pair(unknown) == pytest.approx([0.5 * LN(2), 0.5], rel=1e-6)
 
 
 def test_precedence_by_hand():

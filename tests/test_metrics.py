@@ -216,6 +216,15 @@ def test_score_menu_cuts_at_k_and_checks() -> None:
         metrics.score_menu([0], GOLD, ALL[:2], SCHEMAS, ())
 
 
+def test_of_a_set_nothing_is_said_of_order() -> None:
+    chain = metrics.score_menu([3, 0, 1], GOLD, ALL, SCHEMAS, ())
+    scores = metrics.score_menu([3, 0, 1], GOLD, ALL, SCHEMAS, (), ordered=False)
+    assert set(chain) - set(scores) == {*metrics.OF_ORDER} and len(metrics.OF_ORDER) == 6
+    assert scores["tool_recall@32"] == 0.75 and scores["complete_chain@32"] == 0
+    # schema flow is 0->1, 1->3; that gold fixes 0 before 3 does not count
+    assert chain["producer_violations"] == pytest.approx(2 / 3) and scores["producer_violations"] == 0.5
+
+
 # --- properties ------------------------------------------------------------------------------------------------------
 
 _keys = st.frozensets(st.sampled_from("abcd"), max_size=2)

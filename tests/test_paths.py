@@ -39,6 +39,16 @@ def test_counts_by_hand():
     assert table(m, "together") == {(5, 7): 2, (7, 5): 2, (5, 9): 1, (9, 5): 1, (7, 9): 1, (9, 7): 1}
 
 
+def test_a_chain_without_order_tells_what_goes_together_and_nothing_of_order():
+    golds, groups = [[[5], [7]], [[9], [5], [7]]], ["a", "b"]
+    m = path_statistics(golds, groups, np.array([5, 7, 9]), [True, False])
+    assert column(m, "calls") == column(m, "groups") == {5: 2, 7: 2, 9: 1}
+    assert column(m, "in_order") == {5: 1, 7: 1}
+    assert column(m, "first") == {5: 1} and column(m, "last") == {7: 1}
+    assert table(m, "precedes") == table(m, "follows") == {(5, 7): 1}
+    assert table(m, "together") == {(5, 7): 2, (7, 5): 2, (5, 9): 1, (9, 5): 1, (7, 9): 1, (9, 7): 1}
+
+
 def test_interchangeable_listings_all_count_and_not_against_each_other():
     m = path_statistics([[[1, 2], [3]]], ["a"], np.array([1, 2, 3]))
     assert column(m, "calls") == {1: 1, 2: 1, 3: 1} and column(m, "first") == {1: 1, 2: 1}

@@ -22,7 +22,7 @@ from spm_jax.data.jsonl import (
     write_library,
     write_requests,
 )
-from spm_jax.data.schema import Call, DataError, Field, Library, Request, Tool, ToolId, Trajectory
+from spm_jax.data.schema import Call, DataError, Field, Library, Request, Source, Tool, ToolId, Trajectory
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 name = text.filter(lambda s: s.strip() and "\0" not in s)
@@ -46,9 +46,20 @@ def tools(draw) -> Tool:
 
 libraries = st.lists(tools(), min_size=1, max_size=4, unique_by=lambda tool: tool.id).map(tuple).map(Library)
 calls = st.builds(Call, st.lists(identities, min_size=1, max_size=3).map(tuple), objects, st.booleans())
-trajectories = st.builds(Trajectory, st.lists(calls, max_size=3).map(tuple))
+
+
+@st.composite
+def trajectories(draw) -> Trajectory:
+    made: list[Call] = []
+    for call in draw(st.lists(calls, max_size=3)):
+        earlier = st.builds(Source, name, st.integers(0, max(0, len(made) - 1)), text.filter(lambda s: "\0" not in s))
+        sources = tuple(draw(st.lists(earlier, max_size=2))) if made else ()
+        made.append(Call(call.tools, call.arguments, call.succeeded, sources))
+    return Trajectory(tuple(made), draw(st.booleans()))
+
+
 requests = st.lists(
-    st.builds(Request, text.filter(str.strip), text, text, text, objects, trajectories),
+    st.builds(Request, text.filter(str.strip), text, text, text, objects, trajectories()),
     max_size=3,
     unique_by=lambda r: r.id,
 )
@@ -99,6 +110,17 @@ def test_what_may_be_left_out():
     assert request_record(request)["group"] == "r1"
 
 
+def test_sources_and_order_are_written_only_where_they_say_something():
+    plain = {"tools": [{"family": "f", "name": "n"}], "arguments": {}, "succeeded": True}
+    record = {"id": "r", "text": "", "group": "r", "domain": "", "state": {}, "calls": [plain, plain]}
+    assert request_record(parse_request(record)) == record  # a fingerprint of older data stays what it was
+    told = {**plain, "sources": [{"argument": "a", "call": 0, "output": "x"}, {"argument": "a", "call": 0}]}
+    request = parse_request({**record, "calls": [plain, told], "ordered": False})
+    assert request.trajectory.calls[1].sources == (Source("a", 0, "x"), Source("a", 0)) and Source("a", 0).output == ""
+    assert not request.trajectory.ordered and request_record(request)["ordered"] is False
+    assert parse_request(request_record(request)) == request
+
+
 def test_required_inputs():
     tool = Tool("f", "n", inputs=(Field("a"), Field("b", required=False), Field("c")))
     assert [f.name for f in tool.required] == ["a", "c"]
@@ -107,6 +129,7 @@ def test_required_inputs():
 TOOL = {"family": "f", "name": "n"}
 REQUEST = {"id": "r", "text": "t"}
 CALL = {"tools": [TOOL]}
+SOURCE = {"argument": "a", "call": 0}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +184,17 @@ def test_a_bad_tool_is_named(record, message, tmp_path):
         ({**REQUEST, "calls": [{**CALL, "arguments": {"a": {"\ud800": 1}}}]}, "call: arguments: contains a lone"),
         ({**REQUEST, "calls": [{**CALL, "succeeded": "y"}]}, "call: succeeded: expected true or false"),
         ({**REQUEST, "trajectory": []}, "unknown field 'trajectory'"),
+        ({**REQUEST, "ordered": "no"}, "trajectory: ordered: expected true or false, got 'no'"),
+        ({**REQUEST, "calls": [{**CALL, "sources": {}}]}, r"calls\[0\]: sources: expected a list, got dict"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [3]}]}, r"calls\[0\]: sources\[0\]: expected an object, got int"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [{"argument": "a"}]}]}, r"sources\[0\]: field 'call' is missing"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [{**SOURCE, "tool": 1}]}]}, "unknown field 'tool'"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [{**SOURCE, "argument": ""}]}]}, "argument: must not be empty"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [{**SOURCE, "output": 1}]}]}, "output: expected a string, got int"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [{**SOURCE, "call": True}]}]}, "the position of a call, got True"),
+        ({**REQUEST, "calls": [{**CALL, "sources": [SOURCE]}]}, r"calls\[0\]: source of 'a': 0 is no earlier call"),
+        ({**REQUEST, "calls": [CALL, {**CALL, "sources": [{**SOURCE, "call": -1}]}]}, "-1 is no earlier call"),
+        ({**REQUEST, "calls": [CALL, {**CALL, "sources": [{**SOURCE, "call": 1}]}]}, "1 is no earlier call"),
     ],
 )
 def test_a_bad_request_is_named(record, message, tmp_path):
@@ -231,6 +265,7 @@ def test_what_is_made_is_frozen_and_copied():
         (lambda: Request("r", "t", trajectory=[]), "request 'r': trajectory: expected a Trajectory"),
         (lambda: Call(()), "call: names no tool"),
         (lambda: Call((("f", "n", "x"),)), "call: tools: expected pairs of family and name"),
+        (lambda: Call((("f", "n"),), sources=[("a", 0)]), r"call: sources\[0\]: expected Source, got tuple"),
     ],
 )
 def test_wrong_types_in_code(make, message):

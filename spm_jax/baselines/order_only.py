@@ -39,7 +39,7 @@ def precedence_order(library: Library, train_requests: Sequence[Request]) -> Ord
     """Sort by the mean path precedence rho_ij (method.md section 2) of a tool over the others; ties keep order."""
     before: Counter[tuple[int, int]] = Counter()
     for request in train_requests:
-        gold = library.gold(request)
+        gold = library.gold(request) if request.trajectory.ordered else ()
         for position, tools in enumerate(gold):
             before.update({(i, j) for later in gold[position + 1 :] for i in tools for j in later if i != j})
 

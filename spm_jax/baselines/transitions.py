@@ -62,6 +62,8 @@ def fit_transition_walk(library: Library, train_requests: Sequence[Request], see
     """
     edges: dict[int, Counter[int]] = defaultdict(Counter)
     for request in train_requests:
+        if not request.trajectory.ordered:
+            continue
         path = [START, *(tools[0] for tools in library.gold(request))]
         for before, after in pairwise(path):
             edges[before][after] += 1

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     library, train = trained.indexed.library, trained.requests
     test = _test_requests(args.requests, train, args.held_out)
     golds = library_golds(library, test)
-    fixed = fixed_orders(trained.indexed, golds, [request.group for request in test])
+    fixed = fixed_orders(trained.indexed, test, golds)
     print(f"{len(library):,} tools, {len(test):,} test requests, {len(train):,} training requests", file=sys.stderr)
     seed = trained.meta.get("config", {}).get("seed", 0)
     others = [] if args.no_baselines else baseline_constructors(library, train, seed, builder)

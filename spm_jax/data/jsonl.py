@@ -15,6 +15,10 @@
 ``calls`` is the recorded trajectory, in order; the ``tools`` of one call are interchangeable listings of the same
 tool. A request without ``calls`` can be served, not learned from. ``group`` names the call sequence: requests of one
 group never stand on both sides of a split, and a request's training features never see its own group.
+
+Two more fields, where they are known: ``"ordered": false`` of a request whose calls are a set, and ``"sources"`` of a
+call, where its arguments came from: ``[{"argument": "customer", "call": 0, "output": "customer_id"}]``, the position
+of an earlier call and (may be left out) the field of its answer.
 """
 
 from __future__ import annotations

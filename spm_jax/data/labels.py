@@ -10,6 +10,7 @@ import numpy as np
 
 SLOTS = 8  # path slots s = 1..8; a tool called later than eighth shares the last slot
 NO_SLOT = SLOTS  # the label "not on the path"
+UNKNOWN = -1  # the slot of a path tool where only the set of tools is known: no label
 
 Gold = Sequence[Collection[int]]
 
@@ -28,8 +29,8 @@ class Labels(NamedTuple):
 
     member: np.ndarray  # bool [C]
     entry: np.ndarray  # bool [C]
-    slot: np.ndarray  # int32 [C]: 0..7, or NO_SLOT
-    step: np.ndarray  # int32 [C]: position in the gold chain, -1 off it
+    slot: np.ndarray  # int32 [C]: 0..7, NO_SLOT or UNKNOWN
+    step: np.ndarray  # int32 [C]: position in the gold chain, -1 off it and where it has no order
     precedes: np.ndarray  # bool [C, C]: at [i, j], the data fixes i before j
 
 
@@ -57,11 +58,18 @@ def _order(chain: Gold, a: Collection[int], b: Collection[int]) -> int:
     return int(np.sign(places[1] - places[0]))
 
 
-def make_labels(tools: np.ndarray, gold: Gold, fixed: np.ndarray) -> Labels:
-    """Labels of ``tools`` (int [C], -1 = padding) for a gold chain with its ``fixed`` pairs [T, T]."""
+def make_labels(tools: np.ndarray, gold: Gold, fixed: np.ndarray, ordered: bool = True) -> Labels:
+    """Labels of ``tools`` (int [C], -1 = padding) for a gold chain with its ``fixed`` pairs [T, T].
+
+    Without ``ordered`` only membership is told: no entry, no step, and no slot of a path tool.
+    """
     step_of: Mapping[int, int] = {tool: n for n, listing in reversed(list(enumerate(gold))) for tool in listing}
     step = np.array([step_of.get(int(tool), -1) for tool in tools], np.int32)
     member = step >= 0
+    if not ordered:
+        slot = np.where(member, UNKNOWN, NO_SLOT).astype(np.int32)
+        unknown = np.full(len(tools), -1, np.int32)
+        return Labels(member, np.zeros(len(tools), bool), slot, unknown, np.zeros((len(tools), len(tools)), bool))
     slot = np.where(member, np.minimum(step, SLOTS - 1), NO_SLOT).astype(np.int32)
     precedes = np.zeros((len(tools), len(tools)), bool)
     on = np.flatnonzero(member)

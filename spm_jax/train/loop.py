@@ -185,7 +185,7 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
     encoder = load_encoder(c.text.encoder) if c.text.encoder else None
     indexed = index_library(library, c.text.search_width, c.seed, encoder)
     golds = library_golds(library, requests)
-    fixed = fixed_orders(indexed, golds, [request.group for request in requests])
+    fixed = fixed_orders(indexed, requests, golds)
 
     scores = Scores()
     training: list[float] = []

@@ -46,19 +46,32 @@ class Corpus:
     def groups(self) -> list[str]:
         return [request.group for request in self.requests]
 
+    @property
+    def ordered(self) -> list[bool]:
+        return [request.trajectory.ordered for request in self.requests]
 
-def fixed_orders(indexed: IndexedLibrary, golds: Sequence[Gold], groups: Sequence[str]) -> tuple[np.ndarray, ...]:
-    """``labels.fixed_pairs`` of every chain, against the chains of its group."""
+
+def fixed_orders(indexed: IndexedLibrary, requests: Sequence[Request], golds: Sequence[Gold]) -> tuple[np.ndarray, ...]:
+    """``labels.fixed_pairs`` of the requests' chains ``golds``, against the chains of their group.
+
+    A chain without order fixes no pair, and is no witness against one.
+    """
     by_group: dict[str, dict[Gold, None]] = {}
-    for gold, group in zip(golds, groups):
-        by_group.setdefault(group, {})[gold] = None
+    for request, gold in zip(requests, golds, strict=True):
+        if request.trajectory.ordered:
+            by_group.setdefault(request.group, {})[gold] = None
     needs, gives = np.asarray(indexed.arrays.inputs), np.asarray(indexed.arrays.outputs)  # may lie on a device
 
     def flow(gold: Gold) -> np.ndarray:
         feeds = [[np.intersect1d(gives[list(a)], needs[list(b)]) for b in gold] for a in gold]
         return np.array([[np.any(keys >= 0) for keys in row] for row in feeds], bool).reshape(len(gold), len(gold))
 
-    return tuple(fixed_pairs(gold, list(by_group[group]), flow(gold)) for gold, group in zip(golds, groups))
+    return tuple(
+        fixed_pairs(gold, list(by_group[request.group]), flow(gold))
+        if request.trajectory.ordered
+        else np.zeros((len(gold), len(gold)), bool)
+        for request, gold in zip(requests, golds)
+    )
 
 
 def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: float) -> Corpus:
@@ -69,13 +82,14 @@ def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: flo
     golds = tuple(library_golds(indexed.library, requests))
     groups = [request.group for request in requests]
     texts = [request.text for request in requests]
-    builder = MemoryBuilder(indexed, texts, golds, groups, called_tools(golds), ridge)
+    ordered = [request.trajectory.ordered for request in requests]
+    builder = MemoryBuilder(indexed, texts, golds, groups, called_tools(golds), ridge, ordered)
     return Corpus(
         indexed=indexed,
         library=jax.device_put(indexed.arrays),
         requests=requests,
         golds=golds,
-        fixed=fixed_orders(indexed, golds, groups),
+        fixed=fixed_orders(indexed, requests, golds),
         arrays=tuple(indexed.requests(requests)),
         memory=builder,
     )
@@ -161,6 +175,11 @@ def _stack(items: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *items)
 
 
+def _labels(corpus: Corpus, tools: Sequence[np.ndarray]) -> list[Labels]:
+    """Labels of the tools [C] of each request."""
+    return [make_labels(*parts) for parts in zip(tools, corpus.golds, corpus.fixed, corpus.ordered, strict=True)]
+
+
 def prepare_frontiers(corpus: Corpus, weights: FrontierWeights, plan: Plan, most: int) -> Prepared:
     """Out-of-fold frontiers of all training requests, their gold tools injected."""
 
@@ -170,7 +189,7 @@ def prepare_frontiers(corpus: Corpus, weights: FrontierWeights, plan: Plan, most
 
     selected = _out_of_fold(corpus, most, "frontiers", use)
     frontiers = _stack([candidates for candidates, _ in selected])
-    labels = [make_labels(t, gold, fixed) for t, gold, fixed in zip(frontiers.tool, corpus.golds, corpus.fixed)]
+    labels = _labels(corpus, frontiers.tool)
     stacked = Labels(*(np.stack(field) for field in zip(*[label[:4] for label in labels])), precedes=np.zeros(0))
     return Prepared(frontiers, stacked, np.stack([injected for _, injected in selected]))
 
@@ -214,7 +233,7 @@ def prepare_menus(
         return _menu(corpus.library, memory, candidates, member, picks, corpus.arrays[number].visible)
 
     menus = _out_of_fold(corpus, most, "menus", use, recall=False)
-    labels = [make_labels(m.tool, gold, fixed) for m, gold, fixed in zip(menus, corpus.golds, corpus.fixed)]
+    labels = _labels(corpus, [made.tool for made in menus])
     gold = np.full((len(menus), plan.prefix), -1, np.int32)
     for row, label in enumerate(labels):
         steps, first = np.unique(label.step, return_index=True)  # one listing of a call is enough

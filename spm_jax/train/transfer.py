@@ -29,7 +29,8 @@ def transfer(
     golds = library_golds(indexed.library, requests)
     tools = called_tools(golds) if golds else np.array([], np.int32)
     texts, groups = [request.text for request in requests], [request.group for request in requests]
-    memory = MemoryBuilder(indexed, texts, golds, groups, tools, ridge).build()
+    ordered = [request.trajectory.ordered for request in requests]
+    memory = MemoryBuilder(indexed, texts, golds, groups, tools, ridge, ordered).build()
     return replace(
         trained,
         plan=replace(trained.plan, menu=menu, prefix=min(trained.plan.prefix, menu)),
