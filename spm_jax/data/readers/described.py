@@ -31,7 +31,7 @@ def find_file(path: str | os.PathLike, name: str) -> Path:
 def read_json(path: Path) -> Any:
     """The JSON value of a file. Raises DataError."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: cannot be read as JSON ({error})") from None
 
@@ -39,7 +39,7 @@ def read_json(path: Path) -> Any:
 def json_lines(path: Path, counts: Counts) -> Iterator[Mapping[str, Any]]:
     """The objects of a JSON Lines file; a line that is none is counted and left out. Raises DataError."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").split("\n")  # not splitlines: JSON text may hold U+2028 and its like
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
     for line in lines:
@@ -80,9 +80,20 @@ def arguments(values: Any, counts: Counts) -> dict[str, Any]:
     return kept
 
 
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value, in no order that means anything."""
+    waiting = [value]  # no recursion: a value may be nested as deep as the parser allows
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, (Mapping, list)):
+            waiting += part.values() if isinstance(part, Mapping) else part
+
+
 def group_of(calls: Sequence[Call]) -> str:
-    """The group of a request: the tools that are called, in order, so that a call sequence is never split."""
-    return " > ".join("/".join(min(call.tools)) for call in calls)
+    """The group of a request: the tools of its gold chain in order, so that a call sequence is never split."""
+    return " > ".join(dict.fromkeys("/".join(min(call.tools)) for call in calls))
 
 
 def first_id(identity: ToolId, taken: Collection[ToolId]) -> ToolId:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from spm_jax.data.outputs import schema_fields
 from spm_jax.data.readers.archive import Counts, count
-from spm_jax.data.readers.described import arguments, fields, find_file, group_of, read_json, text
+from spm_jax.data.readers.described import arguments, fields, find_file, group_of, read_json, strings, text
 from spm_jax.data.schema import Call, DataError, Library, Request, Source, Tool, ToolId, Trajectory
 
 SETS = {
@@ -17,37 +18,48 @@ SETS = {
     "sgd": "non-executable-sgd",
 }  # family -> start of the file names
 RESULT = "var_result"  # the entry that gathers the answer; no tool
-_REFERENCE = re.compile(r"\$(\w+?)(?:\.([^$]*))?\$")
+INPUTS = ("path_parameters", "query_parameters", "arguments", "parameters")  # where the sets keep a tool's inputs
+# $var1$, $var1.field$ and, once, var1.field$; "$100-$200" is text.
+_REFERENCE = re.compile(r"\$?\b(var\d+)(?:\.([^$]*))?\$")
 
 
 def _tools(records: Any, family: str, counts: Counts) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for record in records if isinstance(records, list) else ():
         name = text(record.get("name")) if isinstance(record, Mapping) else ""
-        if not name.strip() or name in tools:
-            count(counts, "skipped/tools_malformed_or_repeated")
+        if not name.strip():
+            count(counts, "skipped/tools_malformed")
             continue
-        inputs = record.get("query_parameters", record.get("arguments", record.get("parameters")))
-        outputs = fields(record.get("output_parameters"), ())
+        inputs = {f.name: f for place in INPUTS for f in fields(record.get(place))}
+        outputs = schema_fields({"properties": record.get("output_parameters")})
         service = name.partition(".")[0] if "." in name else ""
-        tools[name] = Tool(
+        tool = Tool(
             f"{family}/{service}" if service else family,
             name,
             text(record.get("description")),
-            inputs=fields(inputs),
+            inputs=tuple(inputs.values()),
             outputs=outputs,
             outputs_known=bool(outputs),
             outputs_from="schema" if outputs else "",
         )
+        if name in tools:
+            count(counts, "skipped/tools_repeated" if tools[name] == tool else "skipped/tools_repeated_otherwise")
+        tools.setdefault(name, tool)
     return tools
 
 
 def _references(value: Any) -> list[tuple[str, str]]:
-    """(label, field) of every ``$label.field$`` in a value."""
-    if isinstance(value, str):
-        return [(label, field) for label, field in _REFERENCE.findall(value)]
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return [found for part in parts for found in _references(part)]
+    """(label, field) of every ``$label.field$`` in a value, each once; the field as an output is named, without
+    positions in lists: ``author[0].id`` is ``author.id``."""
+    found = {pair for part in strings(value) for pair in _REFERENCE.findall(part)}
+    return sorted((label, re.sub(r"\[[^\]]*\]", "", text(field)).strip()) for label, field in found)
+
+
+def _output(tool: Tool, field: str) -> str:
+    """The output of a tool that ``field`` means: itself, or the only nested one that ends so."""
+    names = [output.name for output in tool.outputs]
+    ends = [name for name in names if name.endswith(f".{field}")]
+    return ends[0] if field not in names and len(ends) == 1 else field
 
 
 def _calls(steps: Any, tools: Mapping[str, Tool], counts: Counts) -> tuple[Call, ...] | None:
@@ -63,9 +75,15 @@ def _calls(steps: Any, tools: Mapping[str, Tool], counts: Counts) -> tuple[Call,
         values = arguments(step.get("arguments"), counts)
         sources, literal = [], {}
         for argument, value in values.items():
-            found = [(labels[label], field) for label, field in _references(value) if label in labels]
-            sources += [Source(argument, call, field.split(".")[-1]) for call, field in dict.fromkeys(found)]
-            if not _references(value):
+            found = dict.fromkeys(_references(value))
+            for label, field in found:
+                if label in labels:
+                    maker = tools[calls[labels[label]].tools[0].name]
+                    sources.append(Source(argument, labels[label], _output(maker, field)))
+            dangling = sum(label not in labels for label, _ in found)
+            if dangling:
+                count(counts, "references_to_no_earlier_call", dangling)
+            if not found:
                 literal[argument] = value
         label = text(step.get("label"))
         if label:
@@ -94,8 +112,12 @@ def read(path: str | os.PathLike) -> tuple[Library, tuple[Request, ...], Counts]
             count(counts, "requests")
             record = record if isinstance(record, Mapping) else {}
             calls, query = _calls(record.get("output"), own, counts), text(record.get("input"))
-            if calls is not None and query.strip():
-                requests.append(Request(f"{family}/{number}", query, group_of(calls), family, {}, Trajectory(calls)))
+            if calls is None:
+                continue
+            if not query.strip():
+                count(counts, "skipped/requests_without_text")
+                continue
+            requests.append(Request(f"{family}/{number}", query, group_of(calls), family, {}, Trajectory(calls)))
     if not requests:
         raise DataError(f"{path}: holds no NESTFUL request")
     counts.update(tools=len(tools), read=len(requests), groups=len({request.group for request in requests}))

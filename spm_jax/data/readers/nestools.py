@@ -7,16 +7,26 @@ another tool, in a family of its own. The field of a request is not used: it wou
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from spm_jax.data.readers.archive import Counts, count
-from spm_jax.data.readers.described import arguments, fields, find_file, first_id, group_of, json_lines, text
+from spm_jax.data.readers.described import (
+    arguments,
+    fields,
+    find_file,
+    first_id,
+    group_of,
+    json_lines,
+    strings,
+    text,
+)
 from spm_jax.data.schema import Call, DataError, Library, Request, Source, Tool, ToolId, Trajectory
 
 FAMILY = "nestools"
 FILE = "test_data.jsonl"
-REFERENCE = "API_call_"  # API_call_k is the k-th answer field of the calls so far
+_REFERENCE = re.compile(r"\bAPI_call_\d+\b")  # API_call_k is the k-th answer field of the calls so far
 
 
 def _tool(record: Any, tools: dict[ToolId, Tool], known: dict[Tool, ToolId]) -> Tool | None:
@@ -47,7 +57,8 @@ def _parts(tool: Tool) -> dict[str, Any]:
 def calls_of(steps: Any, own: Mapping[str, Tool], name: str, counts: Counts) -> tuple[Call, ...] | None:
     """The calls of a request, ``own`` its tools by name; None, counted, where one cannot be understood.
 
-    A value "API_call_k" names the k-th answer field of the earlier calls. ``name``: the key that holds a tool's name.
+    "API_call_k" in a value, alone or among others, names the k-th answer field of the earlier calls; an argument with
+    such a value has sources and no literal value. ``name``: the key that holds a tool's name.
     """
     calls: list[Call] = []
     given: dict[str, tuple[int, str]] = {}  # reference -> the call that made it, and the field
@@ -57,15 +68,21 @@ def calls_of(steps: Any, own: Mapping[str, Tool], name: str, counts: Counts) -> 
             count(counts, "skipped/requests_with_unknown_tools")
             return None
         values = arguments(step.get("parameters"), counts)
-        sources = [Source(a, *given[v]) for a, v in values.items() if isinstance(v, str) and v in given]
-        dangling = [v for v in values.values() if isinstance(v, str) and v.startswith(REFERENCE) and v not in given]
+        found = {a: sorted({r for part in strings(v) for r in _REFERENCE.findall(part)}) for a, v in values.items()}
+        sources = [Source(a, *given[r]) for a, named in found.items() for r in named if r in given]
+        dangling = sum(r not in given for named in found.values() for r in named)
         if dangling:
-            count(counts, "references_to_no_earlier_call", len(dangling))
-        kept = {a: v for a, v in values.items() if not (isinstance(v, str) and v.startswith(REFERENCE))}
+            count(counts, "references_to_no_earlier_call", dangling)
         answers = step.get("responses")
-        for answer, field in zip(answers if isinstance(answers, list) else (), tool.outputs):
-            given.setdefault(text(answer), (len(calls), field.name))
-        calls.append(Call((tool.id,), kept, sources=tuple(sources)))
+        answers = [text(answer) for answer in answers] if isinstance(answers, list) else []
+        aligned = len(answers) == len(tool.outputs)
+        if not aligned:
+            count(counts, "answers_unlike_the_tool")
+        for place, answer in enumerate(answers):
+            if _REFERENCE.fullmatch(answer):
+                given.setdefault(answer, (len(calls), tool.outputs[place].name if aligned else ""))
+        literal = {a: v for a, v in values.items() if not found[a]}
+        calls.append(Call((tool.id,), literal, sources=tuple(sources)))
     if not calls:
         count(counts, "skipped/requests_without_calls")
         return None
@@ -79,7 +96,7 @@ def read(path: str | os.PathLike) -> tuple[Library, tuple[Request, ...], Counts]
     file = find_file(path, FILE)
     tools: dict[ToolId, Tool] = {}
     known: dict[Tool, ToolId] = {}
-    requests = []
+    requests: dict[str, Request] = {}
     for number, record in enumerate(json_lines(file, counts)):
         count(counts, "requests")
         listed = record.get("api")
@@ -92,12 +109,20 @@ def read(path: str | os.PathLike) -> tuple[Library, tuple[Request, ...], Counts]
                 own[tool.name] = tool
         calls = calls_of(record.get("call"), own, "api_name", counts)
         task = text(record.get("task"))
-        if calls is None or not task:
+        if calls is None:
+            continue
+        if not task.strip():
+            count(counts, "skipped/requests_without_text")
             continue
         domain = text(record.get("field")).partition("/")[0]
-        identity = f"{FAMILY}/{record.get('test_id', number)}"
-        requests.append(Request(identity, task, group_of(calls), domain, {}, Trajectory(calls)))
+        test = record.get("test_id", number)
+        identity = f"{FAMILY}/{test if isinstance(test, int) else text(test) or number}"
+        if identity in requests:
+            count(counts, "skipped/requests_repeated")
+            continue
+        requests[identity] = Request(identity, task, group_of(calls), domain, {}, Trajectory(calls))
     if not requests:
         raise DataError(f"{file}: holds no NesTools request")
-    counts.update(tools=len(tools), read=len(requests), groups=len({request.group for request in requests}))
-    return Library(tuple(tools.values())), tuple(requests), counts
+    groups = len({request.group for request in requests.values()})
+    counts.update(tools=len(tools), read=len(requests), groups=groups)
+    return Library(tuple(tools.values())), tuple(requests.values()), counts

@@ -44,11 +44,15 @@ def read(path: str | os.PathLike) -> tuple[Library, tuple[Request, ...], Counts]
         if not part.is_file():
             count(counts, f"skipped/{name}_absent")
             continue
-        for record in json_lines(part, counts):
+        for record in json_lines(find_file(part, name), counts):
             count(counts, "requests")
+            count(counts, f"files/{name}")
             calls = calls_of(record.get("calling"), tools, "api", counts)
             query, identity = text(record.get("query")), text(record.get("id"))
-            if calls is None or not query.strip() or not identity:
+            if calls is None:
+                continue
+            if not query.strip() or not identity.strip():
+                count(counts, "skipped/requests_without_text_or_id")
                 continue
             if identity in requests:
                 count(counts, "skipped/requests_repeated")
