@@ -34,6 +34,7 @@ from spm_jax.types import DeviceLibrary, Memory, RequestArrays
 REQUEST = "request"  # where a visible input comes from
 NOTHING = Request("nothing", "")  # for what depends on the shapes of a request only
 TOGETHER = 8  # requests of one call of the program, a device
+READ = 256  # requests whose text is read, and encoded, at a time
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class MenuBuilder:
         ``program`` builds them in the place of the traced one; it is for one device.
         """
         plan, indexed = trained.plan, trained.indexed
-        weights = {name: np.float32(getattr(plan, name)) for name in ("coverage", "redundancy", "hedge")}
+        weights = {name: np.float32(getattr(plan, name)) for name in ("coverage", "redundancy", "hedge", "order")}
         self.trained = replace(
             trained,
             plan=replace(plan, mesh=mesh, **place_whole(weights, mesh)),
@@ -178,15 +179,17 @@ class MenuBuilder:
         plan = self._plan(k)
         size = TOGETHER * (1 if self.mesh is None else self.mesh.shape[DATA])
         running = []
-        for first in range(0, len(requests), size):
-            part = [self.trained.indexed.request(request) for request in requests[first : first + size]]
-            part += part[-1:] * (size - len(part))  # of more visible keys in one, all take the larger bucket
-            longest = max(len(arrays.visible) for arrays in part)
-            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_wider(arrays, longest) for arrays in part))
-            running.append(self._many(plan, *self._learned, place_requests(stacked, self.mesh)))
-        done = map(jax.device_get, running)
-        menus = [jax.tree.map(lambda leaf: leaf[row], batch) for batch in done for row in range(size)]
-        return menus[: len(requests)]
+        for start in range(0, len(requests), READ):
+            read = self.trained.indexed.requests(requests[start : start + READ])
+            for first in range(0, len(read), size):
+                part = read[first : first + size]
+                kept = len(part)
+                part += part[-1:] * (size - kept)  # of more visible keys in one, all take the larger bucket
+                longest = max(len(arrays.visible) for arrays in part)
+                stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_wider(arrays, longest) for arrays in part))
+                running.append((self._many(plan, *self._learned, place_requests(stacked, self.mesh)), kept))
+        done = ((jax.device_get(batch), kept) for batch, kept in running)
+        return [jax.tree.map(lambda leaf: leaf[row], batch) for batch, kept in done for row in range(kept)]
 
     def build(self, request: Request, k: int = 32) -> np.ndarray:
         """int [min(k, N)]: the tool ids of the menu in the order shown. Raises DataError for k below 1."""

@@ -55,17 +55,35 @@ def make_plan(
     heads: int,
     layers: int,
     text_scale: Sequence[float],
+    order: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
+    relations: bool = True,
     compute: str = "float32",
 ) -> Plan:
     """A plan from plain numbers, the sizes of both networks included; ``text_scale`` is of retriever and reranker.
+
+    ``order`` multiplies the learned weights of the order decoder's four terms (entry, slot, precedence, executable).
 
     ``compute`` is the dtype of their matrix products. Raises DataError where it is not one of ``COMPUTE``.
     """
     if compute not in COMPUTE:
         raise DataError(f"compute = {compute!r}: expected one of {', '.join(COMPUTE)}")
-    sizes = {"width": width, "heads": heads, "layers": layers, "compute": compute}
+    if len(order) != 4:
+        raise DataError(f"order = {tuple(order)!r}: expected four numbers: entry, slot, precedence, executable")
+    sizes = {"width": width, "heads": heads, "layers": layers, "relations": relations, "compute": compute}
     retriever, reranker = (model(**sizes, text_scale=scale) for model, scale in zip((Retriever, Reranker), text_scale))
-    return Plan(coverage, redundancy, hedge, candidates, menu, prefix, text, producers_first, retriever, reranker)
+    return Plan(
+        coverage=coverage,
+        redundancy=redundancy,
+        hedge=hedge,
+        order=np.array(order, np.float32),
+        candidates=candidates,
+        menu=menu,
+        prefix=prefix,
+        text=text,
+        producers_first=producers_first,
+        retriever=retriever,
+        reranker=reranker,
+    )
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:
@@ -80,10 +98,12 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
         "coverage": float(plan.coverage),
         "redundancy": float(plan.redundancy),
         "hedge": float(plan.hedge),
+        "order": np.asarray(plan.order).tolist(),
         "width": model.width,
         "heads": model.heads,
         "layers": model.layers,
         "text_scale": [plan.retriever.text_scale, plan.reranker.text_scale],
+        "relations": model.relations,
         "compute": model.compute,
     }
 
@@ -103,6 +123,7 @@ def save(folder: str | os.PathLike, trained: TrainedMenus) -> None:
         "words": list(trained.indexed.vocabulary.words),
         "keys": list(trained.indexed.keys),
         "aliases": {key: list(names) for key, names in trained.indexed.aliases.fills.items()},
+        "off": sorted(trained.indexed.off),
         "families": library.families,
         "encoder": None if encoder is None else {"name": encoder.name, "fingerprint": encoder.fingerprint},
         "library": fingerprint(trained.indexed.library),
@@ -139,7 +160,8 @@ def load(folder: str | os.PathLike, trace: bool = True) -> TrainedMenus:
         aliases = Aliases(meta.get("aliases", {}))  # older bundles have none
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: is not a menu bundle of this version ({error!r}); train it again") from None
-    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays, encoder, aliases)
+    off = frozenset(meta.get("off", ()))
+    indexed = IndexedLibrary(library, vocabulary, tuple(meta["keys"]), arrays, encoder, aliases, off)
     return TrainedMenus(plan, params, indexed, memory, requests, meta)
 
 

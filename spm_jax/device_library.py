@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from spm_jax.data.aliases import Aliases
 from spm_jax.data.fields import input_keys, output_keys, split_words
-from spm_jax.data.schema import Library, Request
+from spm_jax.data.schema import DataError, Library, Request
 from spm_jax.data.state import visible_keys
 from spm_jax.text.documents import content_words, short_document, tool_document
 from spm_jax.text.embeddings import encoded
@@ -24,6 +24,9 @@ INPUTS, OUTPUTS, NAME_WORDS = 8, 32, 8  # slots of a tool; longer lists are fold
 TOGETHER = "+"  # joins keys that share a slot; no canonical key holds it
 PRODUCERS = 256  # longest list of producers of a key: what more tools output than this is no one's need
 WORDS, VISIBLE = 128, 128  # of a request; explicit state of more keys takes a larger bucket
+# What an ablation can switch off: visible state, outputs of tools, order of training paths, texts of training requests,
+# which tools are of one family, clauses of a request.
+SIGNALS = ("state", "flow", "precedence", "memory", "families", "clauses")
 
 
 def bucket(size: int) -> int:
@@ -44,6 +47,7 @@ class IndexedLibrary:
     arrays: DeviceLibrary
     encoder: TextEncoder | None = None  # None: the program's own LSA
     aliases: Aliases = Aliases()  # which inputs a key fills beside its own
+    off: frozenset[str] = frozenset()  # the ``SIGNALS`` that menus of this library do without
 
     @cached_property
     def key_index(self) -> dict[str, int]:
@@ -59,6 +63,8 @@ class IndexedLibrary:
 
     def visible(self, request: Request) -> frozenset[str]:
         """F0(q), as far as some tool knows it."""
+        if "state" in self.off:
+            return frozenset()
         return self.known_keys.intersection(visible_keys(request, self.known_keys))
 
     def _filled(self, seen: frozenset[str]) -> frozenset[str]:
@@ -75,7 +81,8 @@ class IndexedLibrary:
         width = self.arrays.embedding.shape[1]
         vectors = np.zeros((len(requests), 1 + SEGMENTS, width), np.float32)
         if self.encoder is not None:
-            parts = [[request.text, *clauses(request.text)] for request in requests]
+            cut = (lambda text: []) if "clauses" in self.off else clauses
+            parts = [[request.text, *cut(request.text)] for request in requests]
             texts = [part for row in parts for part in row]
             found = self.encoder.encode(texts) if len(parts) == 1 else encoded(self.encoder, texts)
             row = np.repeat(np.arange(len(parts)), [len(row) for row in parts])
@@ -84,6 +91,8 @@ class IndexedLibrary:
 
     def _request(self, request: Request, query: np.ndarray, by_clause: np.ndarray) -> RequestArrays:
         words = request_words(self.vocabulary, request.text, WORDS)
+        if "clauses" in self.off:
+            words = words._replace(segment=np.zeros_like(words.segment))
         seen = self._filled(self.visible(request))
         joined = [key for key in self._joined if seen.issuperset(key.split(TOGETHER))]
         found = sorted(self.key_index[key] for key in (*seen, *joined))
@@ -156,10 +165,12 @@ def _turned(embedding: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (embedding @ rotation).astype(np.float32), rotation.astype(np.float32)
 
 
-def _flow(library: Library, aliases: Aliases) -> tuple[tuple[str, ...], dict[str, np.ndarray | Postings]]:
+def _flow(
+    library: Library, aliases: Aliases, outputs: bool = True
+) -> tuple[tuple[str, ...], dict[str, np.ndarray | Postings]]:
     """Every key of a library, sorted, and the arrays of a DeviceLibrary that say what its tools need and output.
 
-    Of a long list of outputs the needed ones come first, and of these the tool's own before what they fill.
+    Without ``outputs`` no tool outputs anything. Of a long list of outputs the needed ones come first, and of these the tool's own before what they fill.
     """
     whole = [input_keys(tool) for tool in library]
     needed = {key for row in whole for key in row}
@@ -167,7 +178,7 @@ def _flow(library: Library, aliases: Aliases) -> tuple[tuple[str, ...], dict[str
         key: kept for key, names in aliases.fills.items() if (kept := [name for name in names if name in needed])
     })  # fmt: skip
     needs = [_fold_inputs(row) for row in whole]
-    gives = _fold_outputs([fills.extend(output_keys(tool)) for tool in library], needs)
+    gives = _fold_outputs([fills.extend(output_keys(tool)) if outputs else () for tool in library], needs)
     keys = tuple(sorted({key for row in (*whole, *needs, *gives) for key in row}))
     key_index = {key: number for number, key in enumerate(keys)}
     inputs = [[key_index[key] for key in row] for row in needs]
@@ -189,12 +200,18 @@ def index_library(
     seed: int = 0,
     encoder: TextEncoder | None = None,
     aliases: Aliases = Aliases(),
+    off: Collection[str] = (),
 ) -> IndexedLibrary:
     """Index a library; ``width`` is E of LSA. 44,589 tools take about half a minute on two cores, most of it the SVD.
 
     With an ``encoder`` its embeddings take the place of LSA's, and E is its width; they are kept in the cache. With
     ``aliases`` a tool outputs, and a request holds, also what its keys fill (data/aliases.py); needs stay as they are.
+
+    ``off`` are ``SIGNALS`` to do without. Raises DataError for another name.
     """
+    unknown = sorted(set(off) - set(SIGNALS))
+    if unknown:
+        raise DataError(f"off: no signal is called {unknown[0]!r}; known are {', '.join(SIGNALS)}")
     size = bucket(len(library))
     words = [content_words(tool_document(tool)) for tool in library]
     vocabulary = build_vocabulary(words)
@@ -205,10 +222,10 @@ def index_library(
     else:
         embedding, projection = _turned(encoded(encoder, [short_document(tool) for tool in library]))
 
-    keys, flow = _flow(library, aliases)
+    keys, flow = _flow(library, aliases, "flow" not in off)
     names = [split_words(tool.name) for tool in library]
     name_words = {word: number for number, word in enumerate(sorted({word for name in names for word in name}))}
-    family, families = _numbered([tool.family for tool in library])
+    family, families = _numbered([tool.id if "families" in off else tool.family for tool in library])
     category, _ = _numbered([tool.family.partition("/")[0] if "/" in tool.family else "" for tool in library])
     name, different_names = _numbered([tuple(name) for name in names])
     arrays = DeviceLibrary(
@@ -218,7 +235,7 @@ def index_library(
         category=_padded(category, size, families),
         name=_padded(name, size, different_names),
         name_words=_ids([sorted({name_words[word] for word in name}) for name in names], NAME_WORDS, size),
-        outputs_known=_padded(np.array([tool.outputs_known for tool in library]), size, False),
+        outputs_known=_padded(np.array([tool.outputs_known and "flow" not in off for tool in library]), size, False),
         lexical=_pad_postings(bm25_postings(words, vocabulary), vocabulary_size),
         idf=_padded(vocabulary.idf, vocabulary_size),
         projection=projection,
@@ -226,10 +243,10 @@ def index_library(
         encoded=encoder is not None,
         **flow,
     )
-    return IndexedLibrary(library, vocabulary, keys, arrays, encoder, aliases)
+    return IndexedLibrary(library, vocabulary, keys, arrays, encoder, aliases, frozenset(off))
 
 
 def with_aliases(indexed: IndexedLibrary, aliases: Aliases) -> IndexedLibrary:
     """The same index with other aliases: what ``index_library`` gives with them, without reading any text again."""
-    keys, flow = _flow(indexed.library, aliases)
+    keys, flow = _flow(indexed.library, aliases, "flow" not in indexed.off)
     return replace(indexed, keys=keys, arrays=replace(indexed.arrays, **flow), aliases=aliases)

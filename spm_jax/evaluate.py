@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,14 +66,9 @@ def evaluate(
     for constructor in constructors:
         began = time.monotonic()
         rows = []
-        for request, gold, order, seen, is_cold in zip(test, golds, fixed, visible, cold):
-            frontier = None
-            if isinstance(constructor, MenuBuilder):
-                arrays = constructor.arrays(request, k)
-                menu, frontier = arrays.tool[arrays.tool >= 0], arrays.frontier[arrays.frontier >= 0]
-            else:
-                ranked = constructor.build(request, FRONTIER)
-                menu, frontier = ranked[:k], ranked
+        for request, (menu, frontier), gold, order, seen, is_cold in zip(
+            test, _menus(constructor, test, k), golds, fixed, visible, cold, strict=True
+        ):
             parts = {"cold": is_cold, "warm": ~is_cold}
             ordered = request.trajectory.ordered
             rows.append(score_menu(menu, gold, order, schemas, seen, k, frontier, parts, ordered))
@@ -82,6 +77,19 @@ def evaluate(
         seconds = time.monotonic() - began
         print(f"  {constructor.name}: complete chain@{k} {mean:.3f} ({seconds:.1f} s)", file=sys.stderr, flush=True)
     return scores
+
+
+def _menus(
+    constructor: MenuConstructor, requests: Sequence[Request], k: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Of each request the menu, at most ``k`` tools, and the frontier, at most 128."""
+    if isinstance(constructor, MenuBuilder):
+        for menu in constructor.arrays_many(requests, k):
+            yield menu.tool[menu.tool >= 0], menu.frontier[menu.frontier >= 0]
+        return
+    for request in requests:
+        ranked = constructor.build(request, FRONTIER)
+        yield ranked[:k], ranked
 
 
 def best_baseline(results: Mapping[str, Sequence[Mapping[str, float]]], metric: str) -> tuple[str, float]:

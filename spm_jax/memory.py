@@ -41,8 +41,13 @@ class MemoryBuilder:
     ) -> None:
         """``tools`` int [U] are the used tools (every gold one), ``ridge`` is the penalty of path memory (above 0).
 
-        ``ordered`` [R]: whether the order of a chain is known (None: of all).
+        ``ordered`` [R]: whether the order of a chain is known (None: of all). Without the signal "precedence" of
+        ``indexed`` no order counts, without "memory" no text.
         """
+        if "memory" in indexed.off:
+            texts = [""] * len(texts)
+        if "precedence" in indexed.off:
+            ordered = [False] * len(texts)
         self.golds, self.groups, self.tools, self.ridge = list(golds), list(groups), tools, ridge
         self.ordered = [True] * len(self.golds) if ordered is None else list(ordered)
         vocabulary = indexed.vocabulary

@@ -35,6 +35,7 @@ class Plan:
     coverage: jax.Array | float  # lambda
     redundancy: jax.Array | float  # eta
     hedge: jax.Array | float  # weight of the entry at positions 2 to 5
+    order: jax.Array  # float32 [4]: what the learned weights of entry, slot, precedence, executable are multiplied by
     candidates: int = static()  # C
     menu: int = static()  # K
     prefix: int = static()  # P
@@ -119,7 +120,7 @@ def arrange(plan: Plan, menu: MenuInputs, ranked: Reranked) -> jax.Array:
         menu.required,
         menu.missing,
         menu.valid,
-        ranked.weights,
+        ranked.weights * plan.order,
         size=prefix,
         hedge=plan.hedge,
     )

@@ -23,6 +23,7 @@ def get_config() -> ConfigDict:
     c.data.source = "jsonl"
     c.data.library = ""  # jsonl: library.jsonl; traject: folder or archive of ToolBench; a corpus: its folder
     c.data.requests = ""  # jsonl: requests.jsonl; traject: folder or archive of TRAJECT-Bench
+    c.data.documentation = "all"  # what State-Path reads of a tool: "names", with "fields", or "all" with descriptions
     c.data.responses = False  # traject: also read recorded responses for outputs
     c.data.tools = 2000  # world: size of the library
     c.data.count = 600  # world: number of requests
@@ -32,6 +33,12 @@ def get_config() -> ConfigDict:
     c.split.kind = "sequence"  # folds over groups; "domain": fold f leaves the f-th domain (by name) out
     c.split.folds = 5  # of "sequence": a call sequence is never on both sides
     c.split.run = (0,)  # the folds to run
+
+    c.histories = ConfigDict()
+    c.histories.share = 1.0  # of the training groups that are kept
+    c.histories.corrupted = 0.0  # share of the training paths in which one call is replaced by another tool
+
+    c.off = ()  # signals to do without: state, flow, precedence, memory, families, clauses (spm_jax/device_library.py)
 
     c.text = ConfigDict()
     c.text.encoder = ""  # "": LSA fitted on the library; "minilm"; or a folder in the Hugging Face layout
@@ -51,10 +58,13 @@ def get_config() -> ConfigDict:
     c.menu.redundancy = 0.0  # eta: weight of the similarity to a picked tool
     c.menu.hedge = 0.0  # weight of the entry at positions 2 to 5, against its weight at the first
 
+    c.menu.order = (1.0, 1.0, 1.0, 1.0)  # times the learned weights of entry, slot, precedence and executability
+
     c.model = ConfigDict()
     c.model.width = 128
     c.model.heads = 4
     c.model.layers = 2
+    c.model.relations = True  # attention has a bias by relation (retriever) and by pair features (reranker)
     c.model.compute = "float32"  # of the encoders' matrix products, or "bfloat16"; all else is always float32
 
     c.retriever = ConfigDict()

@@ -31,6 +31,7 @@ class Retriever(nn.Module):
     layers: int = 2
     slots: int = 8
     text_scale: float = 1.0  # of the text embeddings; 0 hides them, where few requests would be learned by heart
+    relations: bool = True  # whether attention has a bias by relation
     compute: str = "float32"  # of the encoder: "float32" or "bfloat16"; the heads are float32
 
     @nn.compact
@@ -45,7 +46,7 @@ class Retriever(nn.Module):
         def bias(row: jax.Array) -> jax.Array:  # table[row, relation], without the slow look-up
             return sum(jnp.where(relation == kind, row[kind], 0.0) for kind in range(RELATIONS))
 
-        biases = [[bias(row) for row in layer] for layer in table]
+        biases = [[bias(row * self.relations) for row in layer] for layer in table]
         h = Encoder(self.width, self.heads, self.layers, self.compute, name="encoder")(inputs, biases, frontier.valid)
         member = nn.Dense(1, kernel_init=nn.initializers.zeros, name="member")(h)[:, 0] + frontier.prior
         entry = nn.Dense(1, name="entry")(h)[:, 0]

@@ -22,6 +22,8 @@ from spm_jax.builder import MenuBuilder
 from spm_jax.bundle import TrainedMenus, make_plan
 from spm_jax.data import jsonl
 from spm_jax.data.corpora import CORPORA, read_corpus
+from spm_jax.data.documentation import documented
+from spm_jax.data.histories import corrupted, sparse
 from spm_jax.data.paths import library_golds
 from spm_jax.data.readers import toolbench, traject
 from spm_jax.data.schema import DataError, Library, Request
@@ -80,10 +82,12 @@ def _plan(c: ConfigDict) -> Any:
         coverage=c.menu.coverage,
         redundancy=c.menu.redundancy,
         hedge=c.menu.hedge,
+        order=c.menu.order,
         width=c.model.width,
         heads=c.model.heads,
         layers=c.model.layers,
         text_scale=(c.retriever.text_scale, c.reranker.text_scale),
+        relations=c.model.relations,
         compute=c.model.compute,
     )
 
@@ -183,7 +187,7 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
         raise DataError(f"config.split.run = {tuple(c.split.run)}: name folds of 0..{count - 1}")
     print(f"{len(library):,} tools, {len(requests):,} requests with trajectories; indexing", file=sys.stderr)
     encoder = load_encoder(c.text.encoder) if c.text.encoder else None
-    indexed = index_library(library, c.text.search_width, c.seed, encoder)
+    indexed = index_library(documented(library, c.data.documentation), c.text.search_width, c.seed, encoder, off=c.off)
     golds = library_golds(library, requests)
     fixed = fixed_orders(indexed, requests, golds)
 
@@ -192,6 +196,8 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
     for number in c.split.run:
         print(f"fold {number}", file=sys.stderr)
         train_requests = [request for request, f in zip(requests, fold) if f != number]
+        train_requests = sparse(train_requests, c.histories.share, c.seed)
+        train_requests = corrupted(library, train_requests, c.histories.corrupted, c.seed)
         test = np.flatnonzero(fold == number)
         started = time.monotonic()
         builder = MenuBuilder(train_menus(c, indexed, train_requests, workdir / f"fold{number}"))
