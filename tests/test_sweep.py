@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from experiments import sweep
+from experiments import served, sweep
+from experiments.report import RESULTS
 from spm_jax.data.schema import DataError
 from spm_jax.evaluate import STATE_PATH
-from spm_jax.tables import Case, write_scores
+from spm_jax.tables import Case, read_table, write_scores
+
+CONFIGS = Path(__file__).resolve().parents[1] / "experiments" / "configs"
 
 CONFIG = '''
 from ml_collections import ConfigDict
@@ -121,9 +123,56 @@ def test_seeds_that_are_no_numbers_are_said(config, tmp_path, capsys):
     assert "--seeds=0,one: expected whole numbers" in capsys.readouterr().err
 
 
-def test_a_real_cell_of_the_embedded_world(tmp_path):
-    config = Path(__file__).resolve().parents[1] / "experiments" / "configs" / "tiny.py"
-    out = tmp_path / "tiny.json"
-    assert sweep.main([f"--config={config}", f"--workdir={tmp_path / 'runs'}", f"--out={out}", "--jobs=1"]) == 0
-    table = json.loads(out.read_text("utf-8"))
-    assert table["rows"][0]["name"] == STATE_PATH and table["meta"]["by_seed"]["base"][0] >= 0
+STUDIES = sorted((CONFIGS / "studies").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_a_study_changes_fields_that_there_are(path):
+    module = sweep.load_module(str(path))
+    variants = module.variants()
+    assert next(iter(variants.values())) == {} and len(variants) > 1
+    for changed in variants.values():
+        config = module.get_config()
+        config.update_from_flattened_dict(changed)  # raises for a name or a type that the configuration has not
+
+
+@pytest.fixture(scope="module")
+def world_runs(tmp_path_factory) -> Path:
+    """The smallest study, run by its command, with its table beside the cells."""
+    folder = tmp_path_factory.mktemp("world")
+    config = CONFIGS / "studies" / "world.py"
+    assert sweep.main([f"--config={config}", f"--workdir={folder}"]) == 0
+    return folder
+
+
+def test_the_smallest_study_gives_the_committed_table(world_runs):
+    made, kept = (read_table(path) for path in (world_runs / "results.json", RESULTS / "world.json"))
+    assert [row["name"] for row in made["rows"]] == [row["name"] for row in kept["rows"]]
+    assert made["meta"]["requests"] == kept["meta"]["requests"]
+    for row, other in zip(made["rows"], kept["rows"]):
+        assert row["metrics"].keys() == other["metrics"].keys()
+        for name, cell in row["metrics"].items():
+            assert cell["n"] == other["metrics"][name]["n"]
+            assert cell["mean"] == pytest.approx(other["metrics"][name]["mean"], abs=0.1), (row["name"], name)
+
+
+@pytest.mark.parametrize("study", served.STUDIES)
+def test_trained_bundles_are_scored_again(study, world_runs, tmp_path, capsys):
+    out = tmp_path / "table.json"
+    assert served.main([study, f"--runs={world_runs / 'all'}", f"--out={out}"]) == 0
+    table, trained = read_table(out), read_table(world_runs / "results.json")["rows"][0]["metrics"]
+    first = table["rows"][0]
+    assert first["name"] == STATE_PATH and len(table["rows"]) == {"decoder": 9, "widths": 4, "histories": 8}[study]
+    assert first["metrics"][METRIC]["mean"] == trained[METRIC]["mean"]  # the same menus as those of the training run
+    if study == "widths":
+        chains = [first["metrics"][f"complete_chain@{k}"]["mean"] for k in served.WIDTHS]
+        assert chains[0] <= chains[-1]
+    else:
+        other = {row["name"]: row["metrics"] for row in table["rows"]}
+        changed = other["no entry term" if study == "decoder" else "0% of the groups"]
+        assert any(changed[name]["mean"] != cell["mean"] for name, cell in first["metrics"].items())
+
+
+def test_runs_without_a_bundle_are_said(tmp_path, capsys):
+    assert served.main(["decoder", f"--runs={tmp_path}"]) == 2
+    assert "holds no cell with a bundle" in capsys.readouterr().err

@@ -38,6 +38,7 @@ def get_config() -> ConfigDict:
     c.histories.share = 1.0  # of the training groups that are kept
     c.histories.corrupted = 0.0  # share of the training paths in which one call is replaced by another tool
 
+    c.aliases = 0.0  # likeness from which two fields count as one, 0.6 for example (spm_jax/data/aliases.py); 0: none
     c.off = ()  # signals to do without: state, flow, precedence, memory, families, clauses (spm_jax/device_library.py)
 
     c.text = ConfigDict()

@@ -21,6 +21,7 @@ from spm_jax import bundle
 from spm_jax.builder import MenuBuilder
 from spm_jax.bundle import TrainedMenus, make_plan
 from spm_jax.data import jsonl
+from spm_jax.data.aliases import Aliases, similar_aliases
 from spm_jax.data.corpora import CORPORA, read_corpus
 from spm_jax.data.documentation import documented
 from spm_jax.data.histories import corrupted, sparse
@@ -160,7 +161,7 @@ def _command() -> str:
     return shlex.join([*start, *sys.argv[1:]])
 
 
-def _folds(split: ConfigDict, requests: Sequence[Request]) -> np.ndarray:
+def split_folds(split: ConfigDict, requests: Sequence[Request]) -> np.ndarray:
     """int [R]: the fold of each request. Raises DataError for an unknown kind of split."""
     if split.kind == "sequence":
         return sequence_folds(requests, split.folds)
@@ -181,13 +182,15 @@ def train_and_evaluate(c: ConfigDict, workdir: str | Path, out: str | Path | Non
     requests = tuple(request for request in requests if request.trajectory.calls)
     if not requests:
         raise DataError("training: no request has recorded calls (the field 'calls'); nothing can be learned")
-    fold = _folds(c.split, requests)
+    fold = split_folds(c.split, requests)
     count = int(fold.max()) + 1
     if not c.split.run or any(not 0 <= number < count for number in c.split.run):
         raise DataError(f"config.split.run = {tuple(c.split.run)}: name folds of 0..{count - 1}")
     print(f"{len(library):,} tools, {len(requests):,} requests with trajectories; indexing", file=sys.stderr)
     encoder = load_encoder(c.text.encoder) if c.text.encoder else None
-    indexed = index_library(documented(library, c.data.documentation), c.text.search_width, c.seed, encoder, off=c.off)
+    read = documented(library, c.data.documentation)
+    aliases = similar_aliases(read, c.aliases) if c.aliases else Aliases()
+    indexed = index_library(read, c.text.search_width, c.seed, encoder, aliases, c.off)
     golds = library_golds(library, requests)
     fixed = fixed_orders(indexed, requests, golds)
 
