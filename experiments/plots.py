@@ -14,19 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.report import RESULTS, ROOT
+from experiments.report import RESULTS, ROOT, sizes
 from spm_jax.data.schema import DataError
 from spm_jax.tables import Table, read_table
 
 FIGURES = ROOT / "docs" / "figures"
 LENGTHS = "lengths"
 SHOWN = ("State-Path", "BM25", "BM25 + MiniLM", "BM25 + training requests + family siblings", "Order-only")
-
-
-def sizes(table: Table) -> list[int]:
-    """The menu sizes at which a table gives the complete chain."""
-    names = table["rows"][0]["metrics"]
-    return sorted(int(name.partition("@")[2]) for name in names if name.startswith("complete_chain@"))
 
 
 def _error(cells: Sequence[dict[str, float]]) -> list[list[float]]:

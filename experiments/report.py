@@ -43,8 +43,16 @@ def _made(meta: Mapping[str, Any]) -> str:
     return made + (f"; {meta['seconds'] / 60:.0f} minutes)" if "seconds" in meta else ")")
 
 
+def sizes(table: Table) -> list[int]:
+    """The menu sizes at which a table gives the complete chain."""
+    names = table["rows"][0]["metrics"]
+    return sorted(int(name.partition("@")[2]) for name in names if name.startswith("complete_chain@"))
+
+
 def _columns(table: Table) -> list[str]:
-    """``COLUMNS`` as the table calls them: the first two carry the size of its menus."""
+    """``COLUMNS`` as the table calls them: the first two carry the size of its menus. Of several sizes, the chains."""
+    if len(sizes(table)) > 1:
+        return [f"complete_chain@{k}" for k in sizes(table)]
     size = table["meta"]["test_metric"].partition("@")[2]
     return [f"{name}@{size}" if name in ("complete_chain", "tool_recall") else name for name in COLUMNS]
 

@@ -9,7 +9,7 @@ from real_library import real_library, real_requests
 
 from spm_jax.data.jsonl import read_requests as read_written
 from spm_jax.data.jsonl import write_requests
-from spm_jax.data.readers.traject import listings, read_requests
+from spm_jax.data.readers.traject import listings, read_parallel, read_requests
 from spm_jax.data.schema import DataError, Library, Tool, ToolId
 
 
@@ -92,6 +92,27 @@ def test_requests_by_hand(tmp_path):
     }  # fmt: skip
 
 
+def test_parallel_requests_are_sets_in_groups_of_the_same_tools(tmp_path):
+    order, other = step("Shop: Get Order", "Get Order", "Shop", id=1), step("My Product: ID", "ID", "My Product")
+    for part in (order, other):
+        del part["execution_status"]
+    files = {
+        "simple": [{"query": "both", "tool list": [order, other]}, {"query": "one", "tool list": [order]}],
+        "hard": [{"query": "the other way", "tool list": [other, order]}, {"query": "x", "tool list": [3]}],
+    }
+    for version, records in files.items():
+        path = tmp_path / "public_data" / "parallel" / "Food" / f"{version}_ver.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(records))
+    requests, counts = read_parallel(tmp_path, shop_library())
+    assert [r.id for r in requests] == ["Food/hard_ver/0", "Food/simple_ver/0", "Food/simple_ver/1"]
+    assert requests[0].group == requests[1].group != requests[2].group and requests[0].domain == "Food"
+    assert not any(r.trajectory.ordered for r in requests) and all(r.trajectory.succeeded for r in requests)
+    assert counts["groups"] == 2 and counts["skipped"] == {"requests_with_unresolved_steps": 1}
+    with pytest.raises(DataError, match="parallel/<Domain>"):
+        read_parallel(write(tmp_path / "sequential_only", [{"query": "x", "tool list": []}]), shop_library())
+
+
 def test_wrong_input(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         read_requests(tmp_path / "nothing", shop_library())
@@ -124,3 +145,13 @@ def test_real_requests(shared_data, pytestconfig, tmp_path):
     assert 0.33 < documented < 0.40
     write_requests(tmp_path / "requests.jsonl", requests)
     assert read_written(tmp_path / "requests.jsonl") == requests
+
+
+def test_real_parallel_requests(shared_data, pytestconfig):
+    library, _ = real_library(shared_data, pytestconfig.cache.mkdir("spm_jax"))
+    requests, counts = read_parallel(shared_data / "traject_bench", library)
+    assert counts["requests"] == 2_800 and counts["skipped"] == {"requests_with_unresolved_steps": 513}
+    assert len(requests) == len({request.id for request in requests}) == 2_287
+    assert len({request.group for request in requests}) == counts["groups"] == 1_131
+    for request in requests:
+        assert not request.trajectory.ordered and library.gold(request)

@@ -18,11 +18,11 @@ def get_config() -> ConfigDict:
     c.seeds = (0,)  # what experiments.sweep runs; a single run takes ``seed``
 
     c.data = ConfigDict()
-    # "jsonl" (library and requests below), "world" (embedded), "traject" (real), or a corpus with a library of its own:
-    # "nestools", "seal_tools", "nestful", "restbench"
+    # "jsonl" (library and requests below), "world" (embedded); over ToolBench: "traject" (chains), "traject_parallel" and
+    # "stabletoolbench" (sets); a corpus with a library of its own: "nestools", "seal_tools", "nestful", "restbench"
     c.data.source = "jsonl"
-    c.data.library = ""  # jsonl: library.jsonl; traject: folder or archive of ToolBench; a corpus: its folder
-    c.data.requests = ""  # jsonl: requests.jsonl; traject: folder or archive of TRAJECT-Bench
+    c.data.library = ""  # jsonl: library.jsonl; over ToolBench: its folder or archive; a corpus: its folder
+    c.data.requests = ""  # jsonl: requests.jsonl; over ToolBench: folder or archive of the requests
     c.data.documentation = "all"  # what State-Path reads of a tool: "names", with "fields", or "all" with descriptions
     c.data.responses = False  # traject: also read recorded responses for outputs
     c.data.tools = 2000  # world: size of the library

@@ -10,8 +10,8 @@ from typing import Any
 
 from spm_jax.cli import world
 from spm_jax.data import jsonl, statistics
-from spm_jax.data.corpora import CORPORA, read_corpus
-from spm_jax.data.readers import toolbench, traject
+from spm_jax.data.corpora import CORPORA, TOOLBENCH, read_corpus
+from spm_jax.data.readers import toolbench
 from spm_jax.data.schema import DataError, Library
 from spm_jax.data.state import free_text_keys, score_reader
 
@@ -23,11 +23,20 @@ examples:
       only the APIs that live_apis.jsonl names
   spm data traject shared/data/traject_bench --library library --out requests
       the sequential requests whose steps are all in the library, and how well the state reader reads them
+  spm data stabletoolbench shared/data/toolbench --library library --out sets
+      requests for a set of tools without order; traject_parallel reads those of TRAJECT-Bench
   spm data nestools shared/data/nestools --out nestools
       a corpus that brings its own library; seal_tools, nestful and restbench are read in the same way
   spm data world --out world
       the embedded synthetic world, and its facts beside the real ones
 """
+
+
+_REQUESTS = {
+    "traject": "TRAJECT-Bench sequential requests",
+    "traject_parallel": "TRAJECT-Bench parallel requests (sets)",
+    "stabletoolbench": "StableToolBench requests (sets)",
+}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -51,12 +60,14 @@ def add_parser(subparsers: Any) -> None:
     library.add_argument("--live", nargs="?", const="", metavar="PATH",
                          help="keep only live APIs; PATH defaults to live_apis.jsonl beside the library")  # fmt: skip
 
-    requests = formats.add_parser(
-        "traject", help="TRAJECT-Bench sequential requests", epilog=_EXAMPLES, formatter_class=formatter
-    )
-    requests.add_argument("path", help="public_data.tar.xz, its unpacked folder, or the folder that holds either")
-    requests.add_argument("--library", required=True, metavar="PATH",
-                          help="library.jsonl, a folder that holds it, or a ToolBench library to read")  # fmt: skip
+    over = [
+        formats.add_parser(name, help=f"{what}, over ToolBench", epilog=_EXAMPLES, formatter_class=formatter)
+        for name, what in _REQUESTS.items()
+    ]
+    for requests in over:
+        requests.add_argument("path", help="the archive or folder of the requests, or the folder that holds either")
+        requests.add_argument("--library", required=True, metavar="PATH",
+                              help="library.jsonl, a folder that holds it, or a ToolBench library to read")  # fmt: skip
     own = [
         formats.add_parser(name, help=f"{name}: library and requests", epilog=_EXAMPLES, formatter_class=formatter)
         for name in CORPORA
@@ -64,7 +75,7 @@ def add_parser(subparsers: Any) -> None:
     for command in own:
         command.add_argument("path", help="the folder of the corpus")
         command.add_argument("--out", metavar="DIR", help="folder to write to; without it, figures are only printed")
-    for command in (library, requests):
+    for command in (library, *over):
         command.add_argument("--out", metavar="DIR", help="folder to write to; without it, figures are only printed")
         command.add_argument(
             "--cache", metavar="DIR", help="folder of parsed libraries (default: $SPM_CACHE or ~/.cache/spm_jax)"
@@ -127,12 +138,12 @@ def _rounded(figures: dict[str, float]) -> dict[str, Any]:
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
 
 
-def _traject(args: argparse.Namespace) -> int:
+def _over_toolbench(args: argparse.Namespace) -> int:
     library = _read_library(args.library, args.cache)
-    requests, counts = traject.read_requests(args.path, library)
+    requests, counts = TOOLBENCH[args.format](args.path, library)
     _show("read", counts)
     if not requests:
-        raise DataError(f"{args.path}: no request has all its steps in the library of {len(library):,} tools")
+        raise DataError(f"{args.path}: no request has all its tools in the library of {len(library):,} tools")
     figures = statistics.request_statistics(requests, library)
     _show("requests", figures)
     known = statistics.known_keys(library)
@@ -171,6 +182,6 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.format in CORPORA:
             return _corpus(args)
-        return _toolbench(args) if args.format == "toolbench" else _traject(args)
+        return _toolbench(args) if args.format == "toolbench" else _over_toolbench(args)
     except OSError as error:
         raise DataError(f"{error.filename or args.out}: {error.strerror}") from None

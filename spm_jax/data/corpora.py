@@ -1,11 +1,11 @@
-"""Public corpora that bring their own library, by name: what ``data.source`` of a configuration may say."""
+"""Public corpora by name, with a library of their own or over ToolBench's: what ``data.source`` may say."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
-from spm_jax.data.readers import nestful, nestools, restbench, seal_tools
+from spm_jax.data.readers import nestful, nestools, restbench, seal_tools, stabletoolbench, traject
 from spm_jax.data.readers.archive import Counts
 from spm_jax.data.schema import DataError, Library, Request
 
@@ -16,6 +16,13 @@ CORPORA: dict[str, Read] = {
     "seal_tools": seal_tools.read,
     "nestful": nestful.read,
     "restbench": restbench.read,
+}
+
+# Requests over the ToolBench library: chains, and sets of tools without order.
+TOOLBENCH: dict[str, Callable[[str | os.PathLike, Library], tuple[tuple[Request, ...], Counts]]] = {
+    "traject": traject.read_requests,
+    "traject_parallel": traject.read_parallel,
+    "stabletoolbench": stabletoolbench.read_requests,
 }
 
 

@@ -22,11 +22,11 @@ from spm_jax.builder import MenuBuilder
 from spm_jax.bundle import TrainedMenus, make_plan
 from spm_jax.data import jsonl
 from spm_jax.data.aliases import Aliases, similar_aliases
-from spm_jax.data.corpora import CORPORA, read_corpus
+from spm_jax.data.corpora import CORPORA, TOOLBENCH, read_corpus
 from spm_jax.data.documentation import documented
 from spm_jax.data.histories import corrupted, sparse
 from spm_jax.data.paths import library_golds
-from spm_jax.data.readers import toolbench, traject
+from spm_jax.data.readers import toolbench
 from spm_jax.data.schema import DataError, Library, Request
 from spm_jax.data.splits import domain_folds, sequence_folds
 from spm_jax.data.synthetic import make_world
@@ -52,15 +52,16 @@ def load_data(data: ConfigDict) -> tuple[Library, tuple[Request, ...]]:
             raise DataError(f"config.data.{name} is empty; give its path with --config.data.{name}=PATH")
     if data.source == "jsonl":
         return jsonl.read_library(data.library), jsonl.read_requests(data.requests)
-    if data.source == "traject":
+    if data.source in TOOLBENCH:
         responses = data.library if data.responses else None
         library, _ = toolbench.read_library(data.library, responses=responses)
-        requests, _ = traject.read_requests(data.requests, library)
+        requests, _ = TOOLBENCH[data.source](data.requests, library)
         return library, requests
     if data.source in CORPORA:
         library, requests, _ = read_corpus(data.source, data.library)
         return library, requests
-    raise DataError(f"config.data.source = {data.source!r}; known are jsonl, world, traject, {', '.join(CORPORA)}")
+    known = ", ".join(("jsonl", "world", *TOOLBENCH, *CORPORA))
+    raise DataError(f"config.data.source = {data.source!r}; known are {known}")
 
 
 def _recipe(c: ConfigDict) -> Recipe:

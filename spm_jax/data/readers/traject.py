@@ -1,4 +1,4 @@
-"""TRAJECT-Bench sequential requests, resolved onto the ToolBench library (data README, traject_bench).
+"""TRAJECT-Bench requests, sequential and parallel, resolved onto the ToolBench library (data README, traject_bench).
 
 A step resolves to every API of the library whose standardised API name equals the step's and whose standardised file
 name or product name equals the step's standardised parent, in any category: several matches are interchangeable.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spm_jax.data.readers.archive import Counts, count, find_source, json_files
 from spm_jax.data.readers.toolbench import NAMELESS, standardise, standardise_api
 from spm_jax.data.schema import Call, DataError, Library, Request, ToolId, Trajectory
-
-_FILES = r"(^|/)sequential/[^/]+/traj_query\.json|(^|/)tools/[^/]+_tool\.json"
-
 
 def _product_names(family_description: str) -> Iterator[str]:
     """What may be the product name of ``"name: description"``: the text before each of the first colons."""
@@ -98,6 +96,11 @@ def _request(
     return Request(identity, _text(record["query"]), group, domain, {}, Trajectory(tuple(calls)))
 
 
+def _set_name(calls: Sequence[Call]) -> str:
+    """The set of tools as one text, the same for every order."""
+    return " + ".join(sorted({"/".join(call.tools[0]) for call in calls}))
+
+
 def read_requests(path: str | os.PathLike, library: Library) -> tuple[tuple[Request, ...], Counts]:
     """The sequential requests of which every step is in ``library``, and counts of what was read and skipped.
 
@@ -105,28 +108,56 @@ def read_requests(path: str | os.PathLike, library: Library) -> tuple[tuple[Requ
     ``domain/position in the file``, its group ``domain/sequence_name``; steps that failed when recorded are kept, with
     ``succeeded`` false. Raises DataError.
     """
+    return _read(path, library, "sequential/<Domain>/traj_query.json")
+
+
+def read_parallel(path: str | os.PathLike, library: Library) -> tuple[tuple[Request, ...], Counts]:
+    """The parallel requests of which every tool is in ``library``, as sets without order, and counts.
+
+    Their id is ``domain/simple_ver/position`` (or ``hard_ver``), and those of one domain that need the same set of tools
+    are one group. What answered when recorded is not said: every call counts as succeeded. Otherwise ``read_requests``.
+    """
+    requests, counts = _read(path, library, "parallel/<Domain>/<version>_ver.json")
+    sets = [
+        replace(
+            request,
+            group=f"{request.domain}/{_set_name(request.trajectory.calls)}",
+            trajectory=Trajectory(tuple(replace(c, succeeded=True) for c in request.trajectory.calls), ordered=False),
+        )
+        for request in requests
+    ]
+    counts["resolved_and_succeeded"] = len(sets)
+    counts["groups"] = len({request.group for request in sets})
+    return tuple(sets), counts
+
+
+def _read(path: str | os.PathLike, library: Library, form: str) -> tuple[tuple[Request, ...], Counts]:
+    """The requests of the files of one ``form``: ``kind/<Domain>/file``."""
+    kind, _, file = form.split("/")
+    pattern = file.replace("<version>", "[a-z]+").replace(".", r"\.")
     source = find_source(path, "public_data.tar.xz", "public_data")
     counts: Counts = {}
-    queries: dict[str, list] = {}
+    queries: dict[tuple[str, str], list] = {}
     records: dict[str, Mapping[str, Any]] = {}
-    for name, document in json_files(source, counts, _FILES):
+    for name, document in json_files(source, counts, rf"(^|/){kind}/[^/]+/{pattern}$|(^|/)tools/[^/]+_tool\.json"):
         items = document if isinstance(document, list) else []
         if not items:
             count(counts, "skipped/files_without_records")
-        if name.name == "traj_query.json":
-            queries[_text(name.parts[-2])] = items
+        if not name.name.endswith("_tool.json"):
+            version = "" if kind == "sequential" else f"{name.stem}/"
+            queries[_text(name.parts[-2]), version] = items
             continue
         for item in items:
             if isinstance(item, Mapping) and isinstance(item.get("tool name"), str):
                 records.setdefault(_text(item["tool name"]), item)
     if not queries:
-        raise DataError(f"{source}: holds no TRAJECT-Bench request (sequential/<Domain>/traj_query.json)")
+        raise DataError(f"{source}: holds no TRAJECT-Bench request ({form})")
     tools = listings(library)
     requests = []
-    for domain in sorted(queries):
-        for position, record in enumerate(queries[domain]):
+    for domain, version in sorted(queries):
+        for position, record in enumerate(queries[domain, version]):
             count(counts, "requests")
-            request = _request(f"{domain}/{position}", domain, record, tools, records, counts)
+            request = _request(f"{domain}/{version}{position}", domain, record, tools, records, counts)
             if request is not None:
                 requests.append(request)
     counts["resolved"] = len(requests)
