@@ -171,7 +171,7 @@ def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _library_arrays(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> DeviceLibrary:
     own = _under("library/", arrays)
-    postings = {name: Postings(**_under(f"{name}/", own)) for name in ("lexical", "producers")}
+    postings = {name: Postings(**_under(f"{name}/", own)) for name in ("lexical", "names", "producers")}
     plain = {name: array for name, array in own.items() if "/" not in name}
     return DeviceLibrary(**plain, **postings, families=meta["families"], encoded=meta["encoder"] is not None)
 

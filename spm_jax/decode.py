@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from spm_jax.types import pytree
 
-
 EARLY = 5  # positions among which an agent should find the entry
 
 

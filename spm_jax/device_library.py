@@ -14,7 +14,7 @@ from spm_jax.data.schema import DataError, Library, Request
 from spm_jax.data.state import visible_keys
 from spm_jax.text.documents import content_words, short_document, tool_document
 from spm_jax.text.embeddings import encoded
-from spm_jax.text.lexical import bm25_postings, make_postings
+from spm_jax.text.lexical import bm25_postings, make_postings, name_postings
 from spm_jax.text.lsa import fit_lsa_words
 from spm_jax.text.segments import SEGMENTS, clauses
 from spm_jax.text.vocabulary import Vocabulary, build_vocabulary, request_words
@@ -237,6 +237,7 @@ def index_library(
         name_words=_ids([sorted({name_words[word] for word in name}) for name in names], NAME_WORDS, size),
         outputs_known=_padded(np.array([tool.outputs_known and "flow" not in off for tool in library]), size, False),
         lexical=_pad_postings(bm25_postings(words, vocabulary), vocabulary_size),
+        names=_pad_postings(name_postings([content_words(t.name) for t in library], vocabulary), vocabulary_size),
         idf=_padded(vocabulary.idf, vocabulary_size),
         projection=projection,
         families=bucket(families + 1),

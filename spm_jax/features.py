@@ -36,6 +36,8 @@ class Node(IntEnum):
     CLAUSES = 16  # log of the number of clauses, over 3
     DENSE_CLAUSE = 17  # cosine of the closest clause; this and the next need an encoder on the host, else 0
     DENSE_POSITION = 18
+    NAME = 19  # share of the tool's name that the request says, by idf
+    NAME_CLAUSE = 20  # the same of the clause that says most of it
 
 
 class Relation(IntEnum):
@@ -151,20 +153,21 @@ def node_features(
     tool: jax.Array,
     valid: jax.Array,
     prior: jax.Array,
-    text: tuple[jax.Array, jax.Array, jax.Array],
+    text: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
     visible: jax.Array,
     produced: jax.Array,
     precedes: jax.Array,
-    clause_scores: tuple[jax.Array, jax.Array, jax.Array],
+    clause_scores: tuple[jax.Array, jax.Array, jax.Array, jax.Array],
     clauses: jax.Array,
 ) -> jax.Array:
-    """float32 [C, 19], columns as in ``Node``; rows of padding are 0.
+    """float32 [C, 21], columns as in ``Node``; rows of padding are 0.
 
-    ``prior`` [C] are log-odds, ``text`` the dense, lexical and memory score of each tool [C], ``produced`` is
+    ``prior`` [C] are log-odds, ``text`` the dense, lexical, memory and name score of each tool [C], ``produced`` is
     ``produces`` [C, C, I], ``precedes`` c(i ≺ j) [C, C]. Likely means sigmoid(prior). ``clause_scores`` are evidence,
-    recall and dense of ``clause_features``.
+    recall and dense of ``clause_features``, and the share of the names that each clause says.
     """
-    dense, lexical, recall = text
+    dense, lexical, recall, name = text
+    *by_clause, named = clause_scores
     inputs = library.inputs[tool]
     required = inputs >= 0
     missing = required & ~membership(inputs, visible)
@@ -189,7 +192,8 @@ def node_features(
         Node.FAMILY: jnp.sum(same_family, axis=1) / jnp.maximum(1, jnp.sum(valid)),
     }
     stacked = jnp.stack([columns[feature].astype(jnp.float32) for feature in columns], axis=1)
-    stacked = jnp.concatenate([stacked, clause_features(*clause_scores, likely, clauses)], axis=1)
+    names = jnp.stack([name, jnp.max(named, axis=1)], axis=1)
+    stacked = jnp.concatenate([stacked, clause_features(*by_clause, likely, clauses), names], axis=1)
     return jnp.where(valid[:, None], stacked, 0.0)
 
 
@@ -199,7 +203,7 @@ SHARP = 20.0  # of the softmax over clauses that turns cosines into a place
 def clause_features(
     evidence: jax.Array, recall: jax.Array, dense: jax.Array, likely: jax.Array, clauses: jax.Array
 ) -> jax.Array:
-    """float32 [C, 7], the columns of ``Node`` from POSITION on.
+    """float32 [C, 7], the columns of ``Node`` from POSITION to DENSE_POSITION.
 
     ``evidence`` and ``recall`` [C, S] are what each clause adds to a tool's BM25 and to its path memory, ``dense``
     [C, S] the cosine of the clause, ``likely`` [C] the tool's probability, ``clauses`` their number.

@@ -19,7 +19,7 @@ from spm_jax.placement import LIBRARY
 from spm_jax.ragged import fold_lists
 from spm_jax.text.lexical import gather_scores
 from spm_jax.text.segments import SEGMENTS
-from spm_jax.types import DeviceLibrary, Frontier, Memory, RequestArrays, pytree
+from spm_jax.types import DeviceLibrary, Frontier, Memory, Postings, RequestArrays, pytree
 
 ANCHORS = 64
 PRECISION = "float32"  # of matrix products of float32 on every platform: no TF32, no bfloat16 passes
@@ -51,6 +51,8 @@ class Propagated(IntEnum):
     EXTENDED = 15  # BM25 with used tools' documents extended by the requests that call them, over its maximum
     FAMILY_EXTENDED = 16  # the family's best of it
     CATEGORY = 17  # share of the anchors' probability in the tool's category
+    NAME = 18  # share of the tool's name that the request says
+    NAME_MEMORY = 19  # the same times the family's best memory
 
 
 @pytree
@@ -58,7 +60,7 @@ class FrontierWeights:
     """Weights of the two passes."""
 
     anchor: jax.Array  # float32 [12]
-    propagated: jax.Array  # float32 [17]
+    propagated: jax.Array  # float32 [20]
 
 
 @pytree
@@ -66,7 +68,7 @@ class Scores:
     """The first look at a request: every tool's text scores and features, before a frontier is chosen."""
 
     query: jax.Array  # float32 [E]
-    text: tuple[jax.Array, jax.Array, jax.Array]  # dense, lexical, memory, float32 [N] each
+    text: tuple[jax.Array, jax.Array, jax.Array, jax.Array]  # dense, lexical, memory, name, float32 [N] each
     features: tuple[jax.Array, ...]  # the columns of ``Anchor`` and ``Propagated``, float32 [N] each
 
 
@@ -164,6 +166,7 @@ def library_scores(
     reached = _reached(memory, anchors, likely)  # [U]
     produced = _produced(library, anchors, likely, request.visible)
     mass = no_family.at[library.category[anchors]].add(likely)  # categories are fewer than families
+    name = gather_scores(library.names, request.words, request.share, len(nothing))
     called = jnp.where(memory.groups > 0, used, len(nothing))
     extended = impact.at[called].set(extended_scores(memory, request), mode="drop")
     extended = extended / jnp.maximum(jnp.max(extended), 1e-9)
@@ -174,8 +177,10 @@ def library_scores(
         Propagated.EXTENDED: extended,
         Propagated.FAMILY_EXTENDED: no_family.at[library.family].max(extended)[library.family],
         Propagated.CATEGORY: (mass / jnp.maximum(jnp.sum(mass), 1e-9))[library.category],
+        Propagated.NAME: name,
+        Propagated.NAME_MEMORY: name * family_memory,
     }
-    return Scores(query, (dense, lexical, in_memory), first + tuple(columns[name] for name in Propagated))
+    return Scores(query, (dense, lexical, in_memory, name), first + tuple(columns[name] for name in Propagated))
 
 
 def weighted(columns: tuple[jax.Array, ...], weights: jax.Array) -> jax.Array:
@@ -240,28 +245,30 @@ def candidates(
 
 def clause_scores(
     library: DeviceLibrary, memory: Memory, request: RequestArrays, tool: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """What each clause adds to the BM25 (of the extended document where training used the tool) and to the path memory
-    of the tools [C]: float32 [C, S] each."""
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What each clause says for the tools [C], float32 [C, S] each: what it adds to their BM25 (of the extended document
+    where training used the tool) and to their path memory, and the share of their names that stands in it."""
     size = len(tool)
     column = jnp.full(len(library.valid), size).at[tool].set(jnp.arange(size), mode="drop")
     weight = lexical_weight(request)
     ids, segment = request.words, jnp.asarray(request.segment)
 
-    def add(scores: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
-        at = jnp.where(there, column[library.lexical.tool[place]], size)
-        impact = weight[row] * library.lexical.weight[place]
-        return scores.at[at, segment[row]].add(impact, mode="drop")
+    def by_clause(postings: Postings, weight: jax.Array) -> jax.Array:
+        def add(scores: jax.Array, row: jax.Array, place: jax.Array, there: jax.Array) -> jax.Array:
+            at = jnp.where(there, column[postings.tool[place]], size)
+            return scores.at[at, segment[row]].add(weight[row] * postings.weight[place], mode="drop")
 
-    length = jnp.where(ids >= 0, library.lexical.length[ids], 0)
-    lexical = fold_lists(library.lexical.start[ids], length, add, jnp.zeros((size, SEGMENTS), jnp.float32))
+        length = jnp.where(ids >= 0, postings.length[ids], 0)
+        return fold_lists(postings.start[ids], length, add, jnp.zeros((size, SEGMENTS), jnp.float32))
+
+    lexical, named = by_clause(library.lexical, weight), by_clause(library.names, jnp.ones_like(weight))
     row, slot = _rows(memory, request), memory.slot[tool]
     called = (slot >= 0) & (memory.groups[slot] > 0)
     there = (row >= 0)[:, None] & called[None, :]
     clause = jax.nn.one_hot(segment, SEGMENTS)  # [W, S]
     extended = jnp.where(there, memory.extended[row[:, None], slot[None, :]], 0.0) * weight[:, None]
     recall = jnp.where(there, memory.recall[row[:, None], slot[None, :]], 0.0) * _tfidf(library, request)[:, None]
-    return jnp.where(called[:, None], extended.T @ clause, lexical), recall.T @ clause
+    return jnp.where(called[:, None], extended.T @ clause, lexical), recall.T @ clause, jnp.minimum(named, 1.0)
 
 
 @jax.default_matmul_precision(PRECISION)
@@ -294,7 +301,8 @@ def select(
     precedes, _ = pair_counts(memory, tool)
     clauses = 1 + jnp.max(jnp.where(request.words >= 0, request.segment, 0))
     dense = embedding @ (request.clauses @ library.projection).T if library.encoded else jnp.zeros((size, SEGMENTS))
-    by_clause = (*clause_scores(library, memory, request, tool), dense)
+    evidence, recall, named = clause_scores(library, memory, request, tool)
+    by_clause = (evidence, recall, dense, named)
     return Frontier(
         tool=tool,
         valid=valid,

@@ -73,6 +73,7 @@ def place_library(library: DeviceLibrary, mesh: Mesh | None) -> DeviceLibrary:
     for what, array in (
         ("tools", library.valid),
         ("postings", library.lexical.tool),
+        ("postings", library.names.tool),
         ("postings", library.producers.tool),
     ):
         if len(array) % parts:

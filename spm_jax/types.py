@@ -53,6 +53,7 @@ class DeviceLibrary:
     outputs: jax.Array  # int32 [N, O]: keys of the outputs
     outputs_known: jax.Array  # bool [N]
     lexical: Postings  # words -> tools, BM25 impact
+    names: Postings  # words -> tools, the share of the idf of the tool's name
     producers: Postings  # keys -> tools that output them
     idf: jax.Array  # float32 [words]
     projection: jax.Array  # float32 [words, E]: TF-IDF -> embedding; [E, E]: an encoder's vector -> embedding
@@ -103,7 +104,7 @@ class Frontier:
     prior: jax.Array  # float32 [C]: log-odds of being on the path, by the propagated score
     query: jax.Array  # float32 [D]
     text: jax.Array  # float32 [C, D]
-    node: jax.Array  # float32 [C, 12]
+    node: jax.Array  # float32 [C, 21]: columns of ``features.Node``
     relation: jax.Array  # int8 [C, C]
     produces: jax.Array  # bool [C, C, I]: i outputs the p-th required input of j
     required: jax.Array  # bool [C, I]: j has a p-th required input
@@ -119,7 +120,7 @@ class MenuInputs:
     valid: jax.Array  # bool [K]
     query: jax.Array  # float32 [D]
     text: jax.Array  # float32 [K, D]
-    node: jax.Array  # float32 [K, 14]: the 12, the retriever's membership, the rank
+    node: jax.Array  # float32 [K, 23]: those, the retriever's membership, the rank
     pair: jax.Array  # float32 [K, K, 16]
     produces: jax.Array  # bool [K, K, I]
     required: jax.Array  # bool [K, I]

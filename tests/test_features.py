@@ -16,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 from worlds import DEPTH, SIZE, World, look, make_world, random_weights
 
 from spm_jax.data.schema import Library, Request, Tool
+from spm_jax.data.synthetic import make_world as make_synthetic
 from spm_jax.device_library import index_library
 from spm_jax.features import (
     Node,
@@ -33,9 +34,11 @@ from spm_jax.features import (
     produces,
     rho,
 )
-from spm_jax.frontier import clause_scores
+from spm_jax.frontier import clause_scores, select
 from spm_jax.memory import MemoryBuilder
+from spm_jax.text.documents import content_words
 from spm_jax.text.segments import SEGMENTS
+from spm_jax.train.frontier import start_weights
 
 SEEDS = range(3)
 rows = arrays(np.int32, (5, 4), elements=st.integers(-1, 5))
@@ -155,12 +158,35 @@ def test_clause_features_are_the_oracles(clauses):
 @cases()
 def test_clause_scores_add_up_to_the_scores_of_the_whole_request(seed, number):
     world, request, memory, frontier = seen(seed, number)
-    evidence, recall = jax.jit(clause_scores)(world.indexed.arrays, memory, request, frontier.tool)
+    evidence, recall, _ = jax.jit(clause_scores)(world.indexed.arrays, memory, request, frontier.tool)
     np.testing.assert_allclose(np.sum(recall, axis=1), frontier.node[:, Node.MEMORY], atol=1e-5)
     words = reference_words(world, request)
     for clause in range(SEGMENTS):
         if clause not in words:
             assert not np.asarray(evidence)[:, clause].any() and not np.asarray(recall)[:, clause].any()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_names_are_told_by_the_words_of_the_request_and_of_its_clauses(number):
+    world = make_synthetic(0, 120, 6)
+    indexed = index_library(world.library, width=32)
+    memory = MemoryBuilder(indexed, [], [], [], np.array([], np.int32), 1.0).build()
+    request = indexed.request(world.requests[number])
+    frontier = jax.jit(select, static_argnums=(4, 5))(indexed.arrays, memory, start_weights(), request, 32, 16)
+    idf = dict(zip(indexed.vocabulary.words, indexed.vocabulary.idf.tolist()))
+
+    def told(name: str, ids: set[int]) -> float:
+        words = {word for word in content_words(name) if word in idf}
+        said = sum(idf[word] for word in words if indexed.vocabulary.index[word] in ids)
+        return said / max(1e-9, sum(idf[word] for word in words))
+
+    names = [indexed.library[int(tool)].name for tool in frontier.tool]
+    by_clause = [{int(w) for w, s in zip(request.words, request.segment) if s == clause} for clause in range(SEGMENTS)]
+    whole = [told(name, set(request.words.tolist())) for name in names]
+    best = [max(told(name, ids) for ids in by_clause) for name in names]
+    np.testing.assert_allclose(frontier.node[:, Node.NAME], whole, atol=1e-5)
+    np.testing.assert_allclose(frontier.node[:, Node.NAME_CLAUSE], best, atol=1e-5)
+    assert 0 < max(whole) <= 1
 
 
 def reference_words(world: World, request) -> set[int]:

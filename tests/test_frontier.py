@@ -16,6 +16,7 @@ from worlds import DEPTH, RIDGE, SIZE, WIDTH, World, look, make_world, random_we
 
 from spm_jax.data.schema import Library, Request, Tool
 from spm_jax.device_library import INPUTS, OUTPUTS, VISIBLE, WORDS, bucket, index_library
+from spm_jax.features import Node
 from spm_jax.frontier import (
     ANCHORS,
     Anchor,
@@ -109,7 +110,7 @@ def test_features_of_both_passes_are_the_oracles(seed, number):
     n, arrays = len(world.indexed.library), world.indexed.arrays
     statistics = world.statistics
     groups = np.array([len(statistics.groups.get(tool, ())) for tool in range(n)])
-    dense, lexical, memory = (score[:n].astype(float) for score in scores.text)
+    dense, lexical, memory, name = (score[:n].astype(float) for score in scores.text)
     expected = reference.anchor_features(lexical, dense, memory, groups, arrays.family[:n])
     np.testing.assert_allclose(matrix(scores)[:n, : len(Anchor)], expected, atol=1e-4)
 
@@ -118,6 +119,9 @@ def test_features_of_both_passes_are_the_oracles(seed, number):
         odds, ANCHORS, statistics, arrays.family, arrays.inputs[:n], arrays.outputs[:n], taken.visible
     )
     np.testing.assert_allclose(matrix(scores)[:n, Propagated.NEIGHBOUR : Propagated.PRODUCER + 1], added, atol=1e-4)
+    np.testing.assert_allclose(matrix(scores)[:n, Propagated.NAME], name, atol=1e-6)
+    family_memory = expected[:, Anchor.FAMILY_MEMORY]
+    np.testing.assert_allclose(matrix(scores)[:n, Propagated.NAME_MEMORY], name * family_memory, atol=1e-4)
 
 
 @cases()
@@ -134,7 +138,7 @@ def test_the_frontier_is_the_best_by_the_second_pass(seed, number):
     assert len(set(tool.tolist())) == SIZE
     np.testing.assert_array_equal(frontier.query, scores.query[:DEPTH])
     np.testing.assert_array_equal(frontier.text, arrays.embedding[tool, :DEPTH])
-    for column, score in enumerate(scores.text):
+    for column, score in zip((Node.DENSE, Node.LEXICAL, Node.MEMORY, Node.NAME), scores.text, strict=True):
         np.testing.assert_allclose(np.asarray(frontier.node)[:, column], score[tool], atol=1e-6)
 
 

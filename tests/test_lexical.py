@@ -13,7 +13,7 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spm_jax.text.lexical import K1, LONGEST, B, bm25_postings, gather_scores, make_postings
+from spm_jax.text.lexical import K1, LONGEST, B, bm25_postings, gather_scores, make_postings, name_postings
 from spm_jax.text.vocabulary import build_vocabulary
 from spm_jax.types import Postings
 
@@ -94,3 +94,17 @@ def test_postings_are_deterministic():
     words = [list("abca"), list("bcd"), list("a")]
     one, two = (bm25_postings(words, build_vocabulary(words)) for _ in range(2))
     assert [leaf.tobytes() for leaf in jax.tree.leaves(one)] == [leaf.tobytes() for leaf in jax.tree.leaves(two)]
+
+
+def test_names_by_hand():
+    names = [["get", "order"], ["order"], ["get", "refund", "refund"], [], ["get"]]
+    vocabulary = build_vocabulary([*names, ["refund"], ["refund"]])
+    idf = dict(zip(vocabulary.words, vocabulary.idf.tolist()))
+    postings = name_postings(names, vocabulary)
+    ids = np.array([vocabulary.index["order"], vocabulary.index["refund"], -1], np.int32)
+    told = gather(postings, ids, np.ones(3, np.float32), size=5)
+    order, refund = (idf[word] / (idf[word] + idf["get"]) for word in ("order", "refund"))
+    np.testing.assert_allclose(told, [order, 1, refund, 0, 0], atol=1e-6)
+    # "get" stands in three names: where two are the most, it says nothing, and what is left is the whole name.
+    told = gather(name_postings(names, vocabulary, longest=2), ids, np.ones(3, np.float32), size=5)
+    np.testing.assert_allclose(told, [1, 1, 1, 0, 0], atol=1e-6)

@@ -34,7 +34,7 @@ def _memory(indexed, requests=REQUESTS):
 
 def _frontier(off: tuple[str, ...], library: Library = LIBRARY, request=REQUESTS[0], requests=REQUESTS[1:]):
     indexed = index_library(library, width=32, off=off)
-    weights = frontier.FrontierWeights(np.ones(12, np.float32), np.ones(18, np.float32))
+    weights = frontier.FrontierWeights(np.ones(12, np.float32), np.ones(20, np.float32))
     memory = _memory(indexed, requests)
     return jax.device_get(SELECT(indexed.arrays, memory, weights, indexed.request(request), 32, 16))
 

@@ -75,7 +75,7 @@ def menu_bytes(
     plan: Plan, params: Params, library: DeviceLibrary, memory: Memory, requests: Sequence[RequestArrays]
 ) -> dict[str, int]:
     """Bytes that one menu reads at least, by what they are; the mean over ``requests`` where it depends on words."""
-    length = np.asarray(library.lexical.length)
+    length = np.asarray(library.lexical.length) + np.asarray(library.names.length)
     known = np.asarray(memory.word_row)
     word = library.projection.nbytes // len(library.projection)
     posting = library.lexical.tool.dtype.itemsize + library.lexical.weight.dtype.itemsize

@@ -47,6 +47,20 @@ def bm25_postings(words: Sequence[Sequence[str]], vocabulary: Vocabulary, longes
     return make_postings(word, tool, impact, len(vocabulary), longest)
 
 
+def name_postings(names: Sequence[Sequence[str]], vocabulary: Vocabulary, longest: int = LONGEST) -> Postings:
+    """The words of N tokenised names, each with its share of the idf of the name it stands in.
+
+    So a sum over the words of a request is the share of a name that the request says, 0 to 1. A word of more than
+    ``longest`` names says nothing and belongs to none.
+    """
+    tool, word = vocabulary.count(names).tocoo().coords
+    told = np.bincount(word, minlength=len(vocabulary))[word] <= longest
+    tool, word = tool[told], word[told]
+    weight = vocabulary.idf[word]
+    total = np.bincount(tool, weights=weight, minlength=len(names))
+    return make_postings(word, tool, weight / np.maximum(total[tool], 1e-9), len(vocabulary), longest)
+
+
 def gather_scores(postings: Postings, ids: jax.Array, weight: jax.Array, size: int) -> jax.Array:
     """float32 [size]: the sum over ``ids`` [W] (-1 = none) of ``weight`` [W] times the posting's weight, by tool."""
 

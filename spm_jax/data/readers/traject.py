@@ -16,6 +16,7 @@ from spm_jax.data.readers.archive import Counts, count, find_source, json_files
 from spm_jax.data.readers.toolbench import NAMELESS, standardise, standardise_api
 from spm_jax.data.schema import Call, DataError, Library, Request, ToolId, Trajectory
 
+
 def _product_names(family_description: str) -> Iterator[str]:
     """What may be the product name of ``"name: description"``: the text before each of the first colons."""
     name = family_description[:300]
