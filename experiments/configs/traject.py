@@ -3,9 +3,9 @@
 Run:  pip install '.[minilm]'
       python -m experiments.sweep --config=experiments/configs/traject.py --workdir=runs/traject \
           --out=experiments/results/traject.json
-      (hours on two cores: the committed table, with --seeds=0, took the minutes that stand beside it;
+      (the committed table took the minutes of one core that stand beside it;
       one fold and seed: python -m spm_jax.main --config=experiments/configs/traject.py --workdir=DIR)
-Expect: the table of README.md and experiments/results/traject.json, so far of seed 0 alone.
+Expect: the table of README.md and experiments/results/traject.json.
 """
 
 from ml_collections import ConfigDict
