@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from untrained import untrained
 
+from experiments import transfer as command
+from spm_jax import bundle
 from spm_jax.builder import MenuBuilder
 from spm_jax.data.schema import DataError
 from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import index_library
+from spm_jax.evaluate import STATE_PATH
+from spm_jax.tables import read_table
 from spm_jax.train.transfer import transfer
 
 
@@ -49,3 +53,18 @@ def test_another_encoder_is_refused(worlds):
 
     with pytest.raises(DataError, match="another text encoder"):
         transfer(trained, replace(indexed, encoder=Encoder()), menu=10)
+
+
+def test_the_command_scores_with_and_without_paths_beside_what_needs_none(worlds, tmp_path, monkeypatch, capsys):
+    trained, there = worlds[0], make_world(1, 170, 30)
+    bundle.save(tmp_path / "runs" / "fold0-seed0" / "fold0" / "menu", trained)
+    monkeypatch.setattr(command, "read_corpus", lambda name, path: (there.library, there.requests, {}))
+    monkeypatch.setattr(command, "UNTRAINED", ("bm25",))
+    out = tmp_path / "table.json"
+    assert command.main(["nestools", f"--runs={tmp_path / 'runs'}", f"--out={out}"]) == 0
+    rows = {row["name"]: row["metrics"] for row in read_table(out)["rows"]}
+    assert list(rows) == [STATE_PATH, command.WITH, "BM25"]
+    assert all(row["complete_chain@10"]["n"] == len(there.requests) for row in rows.values())
+    assert rows[STATE_PATH] != rows[command.WITH]
+    assert command.main(["nestools", f"--runs={tmp_path}"]) == 2
+    assert "holds no cell with a bundle" in capsys.readouterr().err
