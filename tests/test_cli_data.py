@@ -86,7 +86,7 @@ def test_errors(folder, tmp_path):
         spm("toolbench", folder, "--out", tmp_path / "file")
     other = tmp_path / "other.jsonl"
     other.write_text('{"family": "a", "name": "b"}\n')
-    with pytest.raises(DataError, match="no request has all its steps"):
+    with pytest.raises(DataError, match="no request has all its tools"):
         spm("traject", folder, "--library", other)
 
 

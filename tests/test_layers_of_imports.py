@@ -33,8 +33,11 @@ LAYERS = {
     "spm_jax/train/step.py": ("jax", "numpy", "optax", "flax.struct", "spm_jax.types", "spm_jax.train.state"),
     "spm_jax/train/state.py": ("jax", "numpy", "optax", "flax.struct", "spm_jax.types"),
     "spm_jax/train/optim.py": ("jax", "numpy", "optax", "flax.struct", "spm_jax.types"),
+    "experiments/configs/studies/signals.py": (
+        "ml_collections", "experiments.configs", "spm_jax.device_library.SIGNALS",
+    ),
     "experiments/configs/*": ("ml_collections", "experiments.configs"),
-}
+}  # fmt: skip
 # Library -> the only files that may import it.
 OWNERS = {
     "orbax": ("spm_jax/train/checkpoint.py",),

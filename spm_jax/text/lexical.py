@@ -68,5 +68,5 @@ def gather_scores(postings: Postings, ids: jax.Array, weight: jax.Array, size: i
         tool = jnp.where(there, postings.tool[place], size)  # out of range: dropped
         return scores.at[tool].add(weight[row] * postings.weight[place], mode="drop")
 
-    length = jnp.where(ids >= 0, postings.length[ids], 0)
+    weight, length = jnp.asarray(weight), jnp.where(ids >= 0, postings.length[ids], 0)
     return fold_lists(postings.start[ids], length, add, jnp.zeros(size, jnp.float32))
