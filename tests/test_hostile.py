@@ -96,7 +96,7 @@ ERRORS: list[tuple[str, Callable[[Path], object], str]] = [
     ("unknown gold tool", lambda _: PAIR.gold(parse_request(REQ | {"calls": CALLS})), "gold tool f/green is not in"),
     (
         "training on an unknown tool",
-        lambda _: make_corpus(index_library(PAIR, 8), [parse_request(REQ | {"calls": CALLS})], 1.0),
+        lambda _: make_corpus(index_library(PAIR, 8), [parse_request(REQ | {"calls": CALLS})], 1.0, []),
         "request 'r': gold tool f/green is not in the library of 2 tools",
     ),
     ("NUL in a tool name", lambda _: tool("a\0b"), "tool name in family 'f': contains a NUL"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spm_jax.data.schema import DataError, Request
-from spm_jax.data.splits import domain_folds, inner_folds, sequence_folds
+from spm_jax.data.splits import domain_folds, held_out_sets, inner_folds, sequence_folds
 
 
 def _request(number: int, domain: str, sequence: str) -> Request:
@@ -63,6 +63,20 @@ def test_domain_folds() -> None:
     assert domain_folds(requests).tolist() == [1, 0, 1]
     with pytest.raises(DataError, match="two domains"):
         domain_folds(requests[:1])
+
+
+def test_sets_that_are_held_out_together() -> None:
+    requests = [_request(n, "ab"[n % 2], str(n // 4)) for n in range(24)]  # 12 groups
+    groups = {r.group for r in requests}
+    for by, most, sizes in (("group", 100, [1] * 12), ("group", 5, [3, 3, 2, 2, 2]), ("domain", 5, [6, 6])):
+        sets = held_out_sets(requests, by, most)
+        assert [len(one) for one in sets] == sizes
+        assert sorted(group for one in sets for group in one) == sorted(groups)
+    assert [{group.partition("/")[0] for group in one} for one in sets] == [{"a"}, {"b"}]
+    with pytest.raises(DataError, match="held_out = 'tool'; known are group, domain"):
+        held_out_sets(requests, "tool", 5)
+    with pytest.raises(DataError, match="two domains"):
+        held_out_sets(requests[::2], "domain", 5)
 
 
 def test_too_few_folds_or_groups() -> None:

@@ -21,6 +21,7 @@ from untrained import small_plan
 from experiments.configs import tiny
 from spm_jax.data.batching import batch
 from spm_jax.data.schema import Call, Request, Trajectory
+from spm_jax.data.splits import held_out_sets
 from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import index_library
 from spm_jax.menu import initial
@@ -83,12 +84,13 @@ def test_killed_at_any_moment_training_ends_with_the_same_parameters(tmp_path):
 @lru_cache
 def corpus() -> Corpus:
     world = make_world(5, 120, 20)
-    return make_corpus(index_library(world.library, 32), world.requests, 1.0)
+    held_out = held_out_sets(world.requests, "group", FOLDS)
+    return make_corpus(index_library(world.library, 32), world.requests, 1.0, held_out)
 
 
 @lru_cache
 def prepared() -> Prepared:
-    return prepare_frontiers(corpus(), start_weights(), small_plan(), FOLDS)
+    return prepare_frontiers(corpus(), start_weights(), small_plan())
 
 
 @lru_cache
@@ -104,7 +106,7 @@ def network(name: str):
     else:
         objective = reranker_objective(plan.reranker, text_dropout=0.2)
         everything = np.arange(len(corpus().requests))
-        menus = prepare_menus(corpus(), prepared(), [(everything, retriever)], plan, FOLDS)
+        menus = prepare_menus(corpus(), prepared(), [(everything, retriever)], plan)
         start, examples = reranker, partial(reranker_batch, menus)
     return (
         start,
@@ -185,12 +187,12 @@ def test_padding_of_a_batch_does_not_matter():
 # --- nothing of a request's own group reaches its features ---
 
 
-def features(requests: tuple[Request, ...], number: int) -> dict[str, np.ndarray]:
+def features(requests: tuple[Request, ...], number: int, by: str = "group") -> dict[str, np.ndarray]:
     """The frontier that a retriever would see of request ``number``, before gold tools are put in."""
     index = [request.id for request in requests].index(corpus().requests[number].id)
-    made = make_corpus(corpus().indexed, requests, 1.0)
+    made = make_corpus(corpus().indexed, requests, 1.0, held_out_sets(requests, by, FOLDS))
     plain = dataclasses.replace(made, golds=((),) * len(requests), fixed=(np.zeros((0, 0), bool),) * len(requests))
-    frontiers = prepare_frontiers(plain, start_weights(), small_plan(), FOLDS).frontiers
+    frontiers = prepare_frontiers(plain, start_weights(), small_plan()).frontiers
     return {field.name: getattr(frontiers, field.name)[index] for field in dataclasses.fields(frontiers)}
 
 
@@ -227,3 +229,19 @@ def test_features_of_a_training_request_do_not_depend_on_its_group(number):
     other = next(request.group for request in requests if request.group != own.group)
     after = features(_with(requests, lambda r: None if r.group == other else r), number)
     assert not np.allclose(before["node"], after["node"], atol=1e-4)
+
+
+def test_features_made_without_domains_do_not_depend_on_the_own_domain():
+    requests = corpus().requests
+    own, before = requests[0], features(requests, 0, "domain")
+    call = (Call((corpus().indexed.library[3].id,)),)
+
+    def altered(request: Request) -> Request:
+        return dataclasses.replace(request, text="other words", trajectory=Trajectory(call))
+
+    mates = _with(requests, lambda r: altered(r) if r.domain == own.domain and r.id != own.id else r)
+    others = _with(requests, lambda r: altered(r) if r.domain != own.domain else r)
+    assert any(request.group != own.group for request in requests if request.domain == own.domain)
+    for field, value in features(mates, 0, "domain").items():
+        np.testing.assert_allclose(before[field], value, atol=1e-4, rtol=1e-4, err_msg=field)
+    assert not np.allclose(before["node"], features(others, 0, "domain")["node"], atol=1e-4)

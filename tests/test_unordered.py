@@ -10,6 +10,7 @@ import numpy as np
 from spm_jax.baselines import available
 from spm_jax.baselines.order_only import precedence_order
 from spm_jax.data.schema import Library, Request, Trajectory
+from spm_jax.data.splits import held_out_sets
 from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import index_library
 from spm_jax.evaluate import evaluate
@@ -34,7 +35,8 @@ def corpus(*, ordered: bool, turned: bool) -> Corpus:
         )
         for request in requests[:SETS]
     ]
-    return make_corpus(index_library(library, 16), [*first, *requests[SETS:]], 1.0)
+    requests = [*first, *requests[SETS:]]
+    return make_corpus(index_library(library, 16), requests, 1.0, held_out_sets(requests, "group", 10))
 
 
 def test_the_order_of_a_set_changes_no_statistic_and_no_label():

@@ -48,6 +48,7 @@ def get_config() -> ConfigDict:
 
     c.memory = ConfigDict()
     c.memory.ridge = 1.0  # penalty of path memory
+    c.memory.held_out = "group"  # what training features are made without: a request's group, or its whole domain
     c.memory.folds = 10  # most sets of groups that are left out in turn for training features
 
     c.menu = ConfigDict()

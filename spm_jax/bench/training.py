@@ -15,6 +15,7 @@ import numpy as np
 from spm_jax.bench.floor import matmul_flops
 from spm_jax.bundle import TrainedMenus
 from spm_jax.data.batching import batch, steps_per_epoch
+from spm_jax.data.splits import held_out_sets
 from spm_jax.train.fit import fit
 from spm_jax.train.objective import retriever_objective
 from spm_jax.train.optim import adamw
@@ -33,8 +34,9 @@ def time_training(trained: TrainedMenus, matmul_gflop_s: float) -> dict[str, Any
     The flops are those of the products of matrices of the step, forward and backward, the update included; the first
     step, which compiles, is left out. ``matmul_share`` is the rate over ``matmul_gflop_s``, the machine's.
     """
-    corpus = make_corpus(trained.indexed, trained.requests, RIDGE)
-    prepared = prepare_frontiers(corpus, trained.params.frontier, trained.plan, FOLDS)
+    held_out = held_out_sets(trained.requests, "group", FOLDS)
+    corpus = make_corpus(trained.indexed, trained.requests, RIDGE, held_out)
+    prepared = prepare_frontiers(corpus, trained.params.frontier, trained.plan)
     steps = EPOCHS * steps_per_epoch(len(corpus.requests), BATCH)
     optimizer = adamw(RATE, weight_decay=0.01, warmup_steps=1, total_steps=steps, clip=1.0)
     plan = trained.plan

@@ -39,6 +39,25 @@ def inner_folds(requests: Sequence[Request], n: int, seed: int) -> np.ndarray:
     return _group_folds(requests, n, seed)
 
 
+def held_out_sets(requests: Sequence[Request], by: str, most: int) -> list[frozenset[str]]:
+    """The groups in disjoint sets: no request's training features see what another of its set did.
+
+    ``by`` "group": at most ``most`` sets, one group a set where that allows. "domain": one set a domain, as for
+    libraries that training never saw. Raises DataError for another ``by``, and as ``domain_folds``.
+    """
+    names = list(dict.fromkeys(request.group for request in requests))
+    if by == "group":
+        count = min(most, len(names))
+        return [frozenset(names[first::count]) for first in range(count)]
+    if by != "domain":
+        raise DataError(f"config.memory.held_out = {by!r}; known are group, domain")
+    fold = domain_folds(requests)
+    return [
+        frozenset(request.group for request, f in zip(requests, fold) if f == number)
+        for number in range(int(fold.max()) + 1)
+    ]
+
+
 def domain_folds(requests: Sequence[Request]) -> np.ndarray:
     """int [R]: the position of the request's domain among the sorted domains; fold f leaves domain f out.
 

@@ -28,7 +28,7 @@ from spm_jax.data.histories import corrupted, sparse
 from spm_jax.data.paths import library_golds
 from spm_jax.data.readers import toolbench
 from spm_jax.data.schema import DataError, Library, Request
-from spm_jax.data.splits import domain_folds, sequence_folds
+from spm_jax.data.splits import domain_folds, held_out_sets, sequence_folds
 from spm_jax.data.synthetic import make_world
 from spm_jax.device_library import IndexedLibrary, index_library
 from spm_jax.evaluate import STATE_PATH, Scores, baseline_constructors, best_baseline, evaluate
@@ -119,7 +119,8 @@ def train_menus(
     repeated = [name for name, times in Counter(request.id for request in requests).items() if times > 1]
     if repeated:
         raise DataError(f"training: request id {repeated[0]!r} stands twice; ids must differ")
-    corpus = make_corpus(indexed, requests, c.memory.ridge)
+    held_out = held_out_sets(requests, c.memory.held_out, c.memory.folds)
+    corpus = make_corpus(indexed, requests, c.memory.ridge, held_out)
     if len(set(corpus.groups)) < 2:
         raise DataError(
             f"training: all {len(corpus.requests)} requests with recorded calls are of group {corpus.groups[0]!r}; "
@@ -134,7 +135,6 @@ def train_menus(
         negatives=c.retriever.negatives,
         dropout=(c.retriever.text_dropout, c.reranker.text_dropout),
         folds=min(c.retriever.inner_folds, len(set(corpus.groups))),
-        memory_folds=c.memory.folds,
         seed=c.seed,
         workdir=workdir,
         run=_identity(c, indexed, corpus.requests),

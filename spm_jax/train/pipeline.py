@@ -65,7 +65,6 @@ def train(
     negatives: int,
     dropout: tuple[float, float],
     folds: int,
-    memory_folds: int,
     seed: int,
     workdir: str | Path,
     run: Mapping[str, str | int | float | bool],
@@ -89,8 +88,8 @@ def train(
         log_every=log_every,
         mesh=mesh,
     )
-    weights = fit_weights(corpus, memory_folds)
-    prepared = prepare_frontiers(corpus, weights, plan, memory_folds)
+    weights = fit_weights(corpus)
+    prepared = prepare_frontiers(corpus, weights, plan)
     retriever_start, reranker_start = initial(plan, seed)
 
     objective = retriever_objective(plan.retriever, menu=plan.menu, negatives=negatives, text_dropout=dropout[0])
@@ -102,7 +101,7 @@ def train(
         inner.append((np.flatnonzero(fold == number), params))
     retriever_params = retrieve.fit("retriever", everything)
 
-    menus = prepare_menus(corpus, prepared, inner, plan, memory_folds)
+    menus = prepare_menus(corpus, prepared, inner, plan)
     objective = reranker_objective(plan.reranker, text_dropout=dropout[1])
     rerank = network(reranker_start, objective, reranker, partial(reranker_batch, menus))
     reranker_params = rerank.fit("reranker", everything)

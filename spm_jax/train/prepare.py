@@ -1,4 +1,4 @@
-"""Training examples from requests, out of fold: a request's features come from a Memory without its group.
+"""Training examples from requests, out of fold: a request's features come from a Memory without its group, or domain.
 
 Everything that does not depend on the networks' parameters is computed once, by the functions that serve a menu.
 """
@@ -41,6 +41,7 @@ class Corpus:
     fixed: tuple[np.ndarray, ...]  # bool [T, T] each
     arrays: tuple[RequestArrays, ...]
     memory: MemoryBuilder
+    held_out: tuple[frozenset[str], ...]  # groups whose requests get their features from a Memory without them all
 
     @property
     def groups(self) -> list[str]:
@@ -74,8 +75,13 @@ def fixed_orders(indexed: IndexedLibrary, requests: Sequence[Request], golds: Se
     )
 
 
-def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: float) -> Corpus:
-    """Read the gold chains and build what statistics come from. Raises DataError if no request has a trajectory."""
+def make_corpus(
+    indexed: IndexedLibrary, requests: Sequence[Request], ridge: float, held_out: Sequence[frozenset[str]]
+) -> Corpus:
+    """Read the gold chains and build what statistics come from. Raises DataError if no request has a trajectory.
+
+    ``held_out`` are disjoint sets of groups, every group in one of them; see ``data.splits.held_out_sets``.
+    """
     requests = tuple(request for request in requests if request.trajectory.calls)
     if not requests:
         raise DataError("training: no request has recorded calls; nothing can be learned")
@@ -92,29 +98,21 @@ def make_corpus(indexed: IndexedLibrary, requests: Sequence[Request], ridge: flo
         fixed=fixed_orders(indexed, requests, golds),
         arrays=tuple(indexed.requests(requests)),
         memory=builder,
+        held_out=tuple(held_out),
     )
 
 
-def chunks(groups: Sequence[str], most: int) -> list[frozenset[str]]:
-    """The groups in at most ``most`` sets: each is excluded together. One group a set where ``most`` allows."""
-    names = list(dict.fromkeys(groups))
-    count = min(most, len(names))
-    return [frozenset(names[first::count]) for first in range(count)]
-
-
-def _out_of_fold(
-    corpus: Corpus, most: int, task: str, use: Callable[[int, Memory], Any], recall: bool = True
-) -> list[Any]:
-    """``use(request number, Memory without its group)`` of every request, with progress on stderr."""
+def _out_of_fold(corpus: Corpus, task: str, use: Callable[[int, Memory], Any], recall: bool = True) -> list[Any]:
+    """``use(request number, Memory without what is held out with its group)`` of every request; progress on stderr."""
     results: list[Any] = [None] * len(corpus.requests)
     members: dict[str, list[int]] = {}
     for number, group in enumerate(corpus.groups):
         members.setdefault(group, []).append(number)
     done = 0
-    for excluded in chunks(corpus.groups, most):
+    for excluded in corpus.held_out:
         memory = jax.device_put(corpus.memory.build(excluded, recall=recall))
         for group in sorted(excluded):
-            for number in members[group]:
+            for number in members.get(group, ()):
                 results[number] = jax.device_get(use(number, memory))
                 done += 1
         if sys.stderr.isatty():
@@ -139,7 +137,7 @@ def _pool(
     return tool, jnp.stack([column[tool] for column in scores.features], axis=1)
 
 
-def fit_weights(corpus: Corpus, most: int) -> FrontierWeights:
+def fit_weights(corpus: Corpus) -> FrontierWeights:
     """The frontier's weights, fitted on the out-of-fold pools of the training requests."""
     weights = start_weights()
     size = min(POOL, len(corpus.library.valid))
@@ -147,7 +145,7 @@ def fit_weights(corpus: Corpus, most: int) -> FrontierWeights:
     def use(number: int, memory: Memory) -> tuple[jax.Array, jax.Array]:
         return _pool(corpus.library, memory, weights, corpus.arrays[number], size)
 
-    pools = _out_of_fold(corpus, most, "frontier weights", use)
+    pools = _out_of_fold(corpus, "frontier weights", use)
     labels = [np.isin(tool, [t for listing in gold for t in listing]) for (tool, _), gold in zip(pools, corpus.golds)]
     return fit_frontier(np.stack([features for _, features in pools]), np.stack(labels), weights)
 
@@ -180,14 +178,14 @@ def _labels(corpus: Corpus, tools: Sequence[np.ndarray]) -> list[Labels]:
     return [make_labels(*parts) for parts in zip(tools, corpus.golds, corpus.fixed, corpus.ordered, strict=True)]
 
 
-def prepare_frontiers(corpus: Corpus, weights: FrontierWeights, plan: Plan, most: int) -> Prepared:
+def prepare_frontiers(corpus: Corpus, weights: FrontierWeights, plan: Plan) -> Prepared:
     """Out-of-fold frontiers of all training requests, their gold tools injected."""
 
     def use(number: int, memory: Memory) -> tuple[Frontier, jax.Array]:
         request, wanted = corpus.arrays[number], _wanted(corpus.golds[number])
         return _select(corpus.library, memory, weights, request, wanted, plan.candidates, plan.text)
 
-    selected = _out_of_fold(corpus, most, "frontiers", use)
+    selected = _out_of_fold(corpus, "frontiers", use)
     frontiers = _stack([candidates for candidates, _ in selected])
     labels = _labels(corpus, frontiers.tool)
     stacked = Labels(*(np.stack(field) for field in zip(*[label[:4] for label in labels])), precedes=np.zeros(0))
@@ -219,7 +217,7 @@ def _menu(library: DeviceLibrary, memory: Memory, candidates: Frontier, member: 
 
 
 def prepare_menus(
-    corpus: Corpus, prepared: Prepared, folds: Sequence[tuple[np.ndarray, Any]], plan: Plan, most: int
+    corpus: Corpus, prepared: Prepared, folds: Sequence[tuple[np.ndarray, Any]], plan: Plan
 ) -> RerankerBatch:
     """The menus that out-of-fold retrievers pick for all R training requests, with labels.
 
@@ -232,7 +230,7 @@ def prepare_menus(
         member, picks = _retrieve(plan, params[number], candidates, ~prepared.injected[number])
         return _menu(corpus.library, memory, candidates, member, picks, corpus.arrays[number].visible)
 
-    menus = _out_of_fold(corpus, most, "menus", use, recall=False)
+    menus = _out_of_fold(corpus, "menus", use, recall=False)
     labels = _labels(corpus, [made.tool for made in menus])
     gold = np.full((len(menus), plan.prefix), -1, np.int32)
     for row, label in enumerate(labels):
