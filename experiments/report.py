@@ -31,6 +31,7 @@ BLOCK = re.compile(r"(<!-- results:([a-z0-9_]+) -->\n).*?(<!-- /results -->)", r
 BENCH = "bench"  # of spm bench, not of a training run
 EDGES = "edges"  # of experiments.edges
 BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject_float32"  # shown beside each other
+COLD = ("traject_domain", "transfer_nestools", "transfer_restbench")  # compared in more than the complete chain
 COLUMNS = (
     "complete_chain", "tool_recall", "early_entry@5", "first_action", "ordered_prefix", "chain_order",
     "executable_prefix@8", "producer_violations", "frontier_chain@128",
@@ -70,7 +71,9 @@ def render_results(path: Path) -> str:
     table = read_table(path)
     if path.stem == BFLOAT16:
         return _precisions(read_table(path.with_stem(BFLOAT16_BASE)), table)
-    shown = aligned(markdown(table, _columns(table), {table["meta"]["test_metric"]}))
+    metric = table["meta"]["test_metric"]
+    compared = (metric.replace("complete_chain", "tool_recall"), "early_entry@5") if path.stem in COLD else ()
+    shown = aligned(markdown(table, _columns(table), {metric}, compared))
     return f"Made by {_made(table['meta'])}:\n\n{shown}\n"
 
 

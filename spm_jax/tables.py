@@ -182,11 +182,17 @@ def _rounded(value: Any) -> Any:
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] = ("complete_chain@32",)) -> str:
+def markdown(
+    table: Table,
+    metrics: Sequence[str] = (),
+    spread: Collection[str] = ("complete_chain@32",),
+    compared: Sequence[str] = (),
+) -> str:
     """The table as Markdown: all requests, then complete chain by path length and for warm and cold chains.
 
-    ``metrics`` picks the columns (default: all); those in ``spread`` show their interval. The best
-    mean of a column is bold. A dash stands where a metric is undefined.
+    ``metrics`` picks the columns (default: all); those in ``spread`` show their interval. The last columns are the
+    first row minus the row, in the test metric and those of ``compared``. The best mean of a column is bold. A dash
+    stands where a metric is undefined.
     """
     rows = table["rows"]
     columns = list(metrics) or list(dict.fromkeys(name for row in rows for name in row["metrics"]))
@@ -206,12 +212,13 @@ def markdown(table: Table, metrics: Sequence[str] = (), spread: Collection[str] 
     }
     counts = [cell["n"] if cell else 0 for cell in next(iter(parts.values()))]
     heads = [f"{s} (n={n})" for s, n in zip([*(f"T {s}" for s in strata), "all warm", "some cold"], counts)]
-    beaten = {row["name"]: _beaten(row, chain) for row in rows}
+    beaten = {row["name"]: [_beaten(row, name) for name in (chain, *compared)] for row in rows}
+    last = ["first row minus this", *(f"in {name}" for name in compared)]
     return "\n".join(
         [
             facts + ".",
             "",
-            *_grid(columns, main, spread, beaten),
+            *_grid([*columns, *last], main, spread, beaten),
             "",
             f"{chain} by path length, and for chains whose every tool training used (warm) or not (cold):",
             "",
@@ -226,27 +233,28 @@ def _beaten(row: Mapping[str, Any], metric: str) -> str:
     cell = row.get("difference", {}).get(metric)
     if cell is None:
         return ""
-    p = f", p = {row['mcnemar']['p']:.2g}" if "mcnemar" in row else ""
+    p = f", p = {row['mcnemar']['p']:.2g}" if row.get("mcnemar", {}).get("metric") == metric else ""
     return f"{cell['mean']:+.3f} [{cell['low']:+.3f}, {cell['high']:+.3f}]{p}"
 
 
 def _grid(
-    columns: Sequence[str],
+    heads: Sequence[str],
     cells: Mapping[str, Sequence[dict[str, float] | None]],
     spread: Collection[str],
-    beaten: Mapping[str, str] | None = None,
+    beaten: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
+    """Lines of a table; ``heads`` are of the ``cells``, and then of what is ``beaten``."""
+    columns = heads[: len(next(iter(cells.values())))]
     best = []
     for position, column in enumerate(columns):
         means = [round(row[position]["mean"], 3) for row in cells.values() if row[position]]
         best.append((min if column in LOWER_IS_BETTER else max)(means) if means else None)
-    last = ["first row minus this"] if beaten else []
-    lines = ["| " + " | ".join(["", *columns, *last]) + " |", "|" + "---|" * (1 + len(columns) + len(last))]
+    lines = ["| " + " | ".join(["", *heads]) + " |", "|" + "---|" * (1 + len(heads))]
     for name, row in cells.items():
         shown = []
         for column, cell, top in zip(columns, row, best):
             text = f"{cell['mean']:.3f}" if cell else "-"
             text = f"**{text}**" if cell and round(cell["mean"], 3) == top else text
             shown.append(f"{text} [{cell['low']:.3f}, {cell['high']:.3f}]" if cell and column in spread else text)
-        lines.append("| " + " | ".join([name, *shown, *([beaten[name]] if beaten else [])]) + " |")
+        lines.append("| " + " | ".join([name, *shown, *(beaten[name] if beaten else [])]) + " |")
     return lines

@@ -82,6 +82,15 @@ def test_markdown() -> None:
     assert all(line.count("|") == lines[2].count("|") for line in lines[2:6])
 
 
+def test_differences_in_further_metrics_stand_in_columns_of_their_own() -> None:
+    rows = {"a": [{CHAIN: 1.0, "early": 0.75}] * 4, "b": [{CHAIN: 1.0, "early": 0.5}] * 4, "c": [{CHAIN: 1.0}] * 4}
+    lines = tables.markdown(tables.make_table(CASES, rows, {}), compared=("early",)).splitlines()
+    assert lines[2].endswith("| first row minus this | in early |")
+    assert lines[4].endswith("|  |  |")
+    assert lines[5].endswith("| +0.000 [+0.000, +0.000], p = 1 | +0.250 [+0.250, +0.250] |")
+    assert lines[6].endswith("| +0.000 [+0.000, +0.000], p = 1 |  |")
+
+
 def test_lower_is_better_for_violations_and_undefined_shows_a_dash() -> None:
     worse = [{CHAIN: 0.0, "producer_violations": 0.5}] * 4
     better = [{CHAIN: 0.0, "producer_violations": 0.1}] * 4
