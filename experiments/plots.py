@@ -2,8 +2,8 @@
 
     python -m experiments.plots NAME [NAME ...]
 
-NAME is a table of experiments/results. Bars show complete chain and ordered prefix of every row with 95 % intervals over
-groups; a table of several menu sizes is drawn as lines. ``lengths`` is the main table by the number of calls.
+NAME is a table of experiments/results. Bars show complete chain and ordered prefix of every row with 95 % intervals
+over groups; a table of several menu sizes is drawn as lines. ``lengths`` is the main table by the number of calls.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def draw(name: str, figures: Path = FIGURES, results: Path = RESULTS) -> Path:
 
     table = read_table(results / f"{'traject' if name == LENGTHS else name}.json")
     drawing = by_length if name == LENGTHS else lines if len(sizes(table)) > 1 else bars
-    figure = pyplot.figure(figsize=(10, 1.5 + 0.28 * len(table["rows"]) if drawing is bars else 4.5), layout="constrained")
+    height = 1.5 + 0.28 * len(table["rows"]) if drawing is bars else 4.5
+    figure = pyplot.figure(figsize=(10, height), layout="constrained")
     drawing(table, figure)
     figures.mkdir(parents=True, exist_ok=True)
     figure.savefig(figures / f"{name}.png", dpi=100, metadata={"Software": None})

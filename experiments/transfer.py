@@ -3,8 +3,8 @@
     python -m experiments.transfer nestools --runs=runs/traject/base --out=experiments/results/transfer_nestools.json
 
 The argument is a corpus of spm_jax.data.corpora. ``--runs`` holds the cells of a sweep; the bundles of its first seed
-are used, and State-Path's scores are their mean. Without paths nothing of the new corpus but its tools is known, and the
-baselines are those that need no more. With paths the statistics come from the other four folds of the new corpus, by
+are used, and State-Path's scores are their mean. Without paths nothing of the new corpus but its tools is known, and
+the baselines are those that need no more. With paths the statistics come from the other four folds of the new corpus, by
 the same split as in its own table; no weight changes.
 """
 

@@ -246,8 +246,8 @@ def candidates(
 def clause_scores(
     library: DeviceLibrary, memory: Memory, request: RequestArrays, tool: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What each clause says for the tools [C], float32 [C, S] each: what it adds to their BM25 (of the extended document
-    where training used the tool) and to their path memory, and the share of their names that stands in it."""
+    """What each clause says for the tools [C], float32 [C, S] each: what it adds to their BM25 (of the extended
+    document where training used the tool) and to their path memory, and the share of their names that stands in it."""
     size = len(tool)
     column = jnp.full(len(library.valid), size).at[tool].set(jnp.arange(size), mode="drop")
     weight = lexical_weight(request)

@@ -18,8 +18,8 @@ def get_config() -> ConfigDict:
     c.seeds = (0,)  # what experiments.sweep runs; a single run takes ``seed``
 
     c.data = ConfigDict()
-    # "jsonl" (library and requests below), "world" (embedded); over ToolBench: "traject" (chains), "traject_parallel" and
-    # "stabletoolbench" (sets); a corpus with a library of its own: "nestools", "seal_tools", "nestful", "restbench"
+    # "jsonl" (library and requests below), "world" (embedded); over ToolBench: "traject" (chains), "traject_parallel"
+    # and "stabletoolbench" (sets); a corpus with a library of its own: "nestools", "seal_tools", "nestful", "restbench"
     c.data.source = "jsonl"
     c.data.library = ""  # jsonl: library.jsonl; over ToolBench: its folder or archive; a corpus: its folder
     c.data.requests = ""  # jsonl: requests.jsonl; over ToolBench: folder or archive of the requests

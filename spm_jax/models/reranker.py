@@ -39,7 +39,7 @@ class Reranker(nn.Module):
         query = jnp.broadcast_to(menu.query, menu.text.shape)
         scale = self.text_scale
         inputs = jnp.concatenate([scale * query, scale * menu.text, menu.node], axis=1)  # [K, 142]
-        biases = nn.Dense(self.layers * self.heads, name="pair_bias")(menu.pair) * self.relations  # [K, K, layers * heads]
+        biases = nn.Dense(self.layers * self.heads, name="pair_bias")(menu.pair) * self.relations  # [K, K, layers*heads]
         biases = jnp.pad(jnp.moveaxis(biases, -1, 0), ((0, 0), (1, 0), (1, 0)))
         biases = biases.reshape(self.layers, self.heads, *biases.shape[1:])
         h = Encoder(self.width, self.heads, self.layers, self.compute, name="encoder")(inputs, biases, menu.valid)

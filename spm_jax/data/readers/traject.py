@@ -115,8 +115,8 @@ def read_requests(path: str | os.PathLike, library: Library) -> tuple[tuple[Requ
 def read_parallel(path: str | os.PathLike, library: Library) -> tuple[tuple[Request, ...], Counts]:
     """The parallel requests of which every tool is in ``library``, as sets without order, and counts.
 
-    Their id is ``domain/simple_ver/position`` (or ``hard_ver``), and those of one domain that need the same set of tools
-    are one group. What answered when recorded is not said: every call counts as succeeded. Otherwise ``read_requests``.
+    Their id is ``domain/simple_ver/position`` (or ``hard_ver``), and those of one domain that need the same set of
+    tools are one group. What answered when recorded is not said: every call counts as succeeded. Otherwise ``read_requests``.
     """
     requests, counts = _read(path, library, "parallel/<Domain>/<version>_ver.json")
     sets = [
