@@ -31,7 +31,7 @@ BLOCK = re.compile(r"(<!-- results:([a-z0-9_]+) -->\n).*?(<!-- /results -->)", r
 BENCH = "bench"  # of spm bench, not of a training run
 EDGES = "edges"  # of experiments.edges
 BFLOAT16, BFLOAT16_BASE = "traject_bf16", "traject_float32"  # shown beside each other
-COLD = ("traject_domain", "transfer_nestools", "transfer_restbench")  # compared in more than the complete chain
+COLD = ("traject_domain", "cold", "transfer_nestools", "transfer_restbench")  # compared in more than the complete chain
 COLUMNS = (
     "complete_chain", "tool_recall", "early_entry@5", "first_action", "ordered_prefix", "chain_order",
     "executable_prefix@8", "producer_violations", "frontier_chain@128",

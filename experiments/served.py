@@ -4,8 +4,8 @@
 
 The studies: ``decoder`` (each term of both decoders off), ``widths`` (menus of 8 to 128 tools, beside the strongest
 baselines), ``histories`` (path statistics of a part of the training requests, or of spoilt ones, with the weights that
-all of them gave). ``--runs`` holds the cells of a sweep; the bundles of its first seed are read, one a fold, and each
-is scored on the requests of its fold.
+all of them gave), ``cold`` (no path of the library at all, beside baselines that need none). ``--runs`` holds the cells
+of a sweep; the bundles of its first seed are read, one a fold, and each is scored on the requests of its fold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from spm_jax import bundle
-from spm_jax.baselines import BASELINES
+from spm_jax.baselines import BASELINES, available
 from spm_jax.builder import MenuBuilder
 from spm_jax.bundle import TrainedMenus
 from spm_jax.data.histories import corrupted, sparse
@@ -36,6 +36,7 @@ from spm_jax.train.prepare import fixed_orders
 from spm_jax.train.transfer import transfer
 
 WIDTHS = (8, 16, 32, 64, 128)
+UNTRAINED = ("bm25", "lsa", "minilm", "fused", "template")  # baselines that a cold library is shown with
 BESIDE = ("bm25", "fused", "sibling_bm25")  # baselines that the widths are shown with
 TERMS = {
     "no coverage": {"coverage": 0.0},
@@ -86,8 +87,6 @@ def read_folds(runs: Path) -> Iterator[Fold]:
         yield Fold(menus, library, [requests[i] for i in test], [fixed[i] for i in test], config.menu.size)
 
 
-
-
 def decoder(fold: Fold) -> dict[str, Scores]:
     """State-Path as it was trained, and with each term of its decoders off."""
     made = {STATE_PATH: fold.scores(fold.menus, fold.k)}
@@ -128,8 +127,17 @@ def widths(fold: Fold) -> dict[str, Scores]:
     return {name: Scores(cases, {STATE_PATH: found}) for name, found in rows.items()}
 
 
+def cold(fold: Fold) -> dict[str, Scores]:
+    """The same weights on the library as if no call had ever been recorded, and baselines in the same position."""
+    ridge = fold.menus.meta["config"]["memory"]["ridge"]
+    menus = transfer(fold.menus, fold.menus.indexed, (), menu=fold.k, ridge=ridge)
+    known = available(fold.library)
+    scores = fold.scores(menus, fold.k, [known[name](fold.library, ()) for name in UNTRAINED if name in known])
+    return {name: Scores(scores.cases, {STATE_PATH: found}) for name, found in scores.results.items()}
+
+
 STUDIES: Mapping[str, Callable[[Fold], dict[str, Scores]]] = {
-    "decoder": decoder, "widths": widths, "histories": histories,
+    "decoder": decoder, "widths": widths, "histories": histories, "cold": cold,
 }  # fmt: skip
 
 

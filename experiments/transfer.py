@@ -4,8 +4,8 @@
 
 The argument is a corpus of spm_jax.data.corpora. ``--runs`` holds the cells of a sweep; the bundles of its first seed
 are used, and State-Path's scores are their mean. Without paths nothing of the new corpus but its tools is known, and
-the baselines are those that need no more. With paths the statistics come from the other four folds of the new corpus, by
-the same split as in its own table; no weight changes.
+the baselines are those that need no more. With paths the statistics come from the other four folds of the new corpus,
+by the same split as in its own table; no weight changes.
 """
 
 from __future__ import annotations
